@@ -19,7 +19,9 @@ const redacted = "[redacted]"
 //
 // The value is held by pointer. fmt does not call methods of unexported
 // fields, so a plain string inside would be printed with %+v of a struct that
-// holds the secret in such a field; of a pointer only the address is.
+// holds the secret in such a field; of a pointer only the address is. (Printers
+// that follow pointers by reflection, such as cmp.Diff in a failing test, do
+// show it.)
 //
 // A Secret is immutable and may be copied. Compare with Equal, not with ==.
 type Secret struct {
