@@ -1,0 +1,164 @@
+package connectors
+
+import (
+	"fmt"
+
+	"github.com/streamd-io/streamd/connectors/format"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// OnError is the policy for records that cannot be decoded and for row errors
+// in the stateless part of a query.
+type OnError uint8
+
+// The policies. Every record is either a row or counted.
+const (
+	FailOnError OnError = iota // end the query, naming record and cause
+	NullOnError                // a row whose payload columns are NULL
+	DropOnError                // count it and go on
+	DeadLetter                 // count it and hand it to the dead-letter sink
+)
+
+// ParseOnError parses an on_error option.
+func ParseOnError(s string) (OnError, error) {
+	switch s {
+	case "", "fail":
+		return FailOnError, nil
+	case "null":
+		return NullOnError, nil
+	case "drop":
+		return DropOnError, nil
+	case "dead_letter":
+		return DeadLetter, nil
+	}
+	return 0, fault.New(fault.Config, "on_error: %q is not one of fail, null, drop, dead_letter", s)
+}
+
+// BadRecord is a record that could not become a row.
+type BadRecord struct {
+	Payload []byte // raw bytes, owned by the record
+	Origin  string // where it came from, for instance "stream BIDS sequence 17"
+	Cause   error
+	Offset  uint64
+	Arrival messages.EventTime
+}
+
+// Rows collects what one Read produced. The engine recycles it; a Reader fills
+// it and keeps no reference. It is used by one goroutine at a time.
+type Rows struct {
+	// Next is the offset behind the last record, appended by the Reader into
+	// the buffer it finds here (Next = append(Next[:0], ...)).
+	Next Offset
+	// Status is set when it changed; the zero value means Reading.
+	Status Status
+	// Bad are the records refused under DropOnError and DeadLetter.
+	Bad []BadRecord
+	// Payloads is the number of records read, good or bad, and PayloadBytes
+	// their size.
+	Payloads, PayloadBytes int
+
+	builder *messages.Builder
+	decoder format.Decoder
+	policy  OnError
+}
+
+// NewRows returns a collector that builds rows of schema s and decodes payloads
+// with d, which may be nil for sources that make their own rows.
+func NewRows(s *messages.Schema, d format.Decoder, policy OnError) *Rows {
+	return &Rows{builder: messages.NewBuilder(s), decoder: d, policy: policy}
+}
+
+// SetOrigin sets the identity of partition and stream incarnation for lineage.
+// A Reader calls it first in Read whenever it may have changed; it must come
+// before the first row of a Read.
+func (r *Rows) SetOrigin(id messages.ID128) { r.builder.SetOrigin(id) }
+
+// Builder gives direct access for sources that make their own rows: append
+// values, EndRow, then EndUnit with the unit's offset.
+func (r *Rows) Builder() *messages.Builder { return r.builder }
+
+// Len is the number of rows collected.
+func (r *Rows) Len() int { return r.builder.Rows() }
+
+// Meta describes one record for Record.
+type Meta struct {
+	Offset  uint64             // position of the record in its partition, for lineage
+	Arrival messages.EventTime // broker time, else arrival time
+	// Fill appends the metadata columns of the current row, before EndRow; it is
+	// called once for each row the payload decodes to. May be nil.
+	Fill func(b *messages.Builder)
+	// Origin describes the record for people; called only for bad records.
+	Origin func() string
+}
+
+// Record decodes payload into rows as one unit and applies the policy when it
+// cannot. The error, if any, is a fault.BadRow naming the record and ends the
+// attempt. Record keeps no reference to payload.
+func (r *Rows) Record(payload []byte, m *Meta) error {
+	r.Payloads++
+	r.PayloadBytes += len(payload)
+	err := r.decode(payload, m)
+	if err == nil {
+		r.builder.EndUnit(m.Offset, m.Arrival)
+		return nil
+	}
+	r.builder.AbortUnit()
+	origin := ""
+	if m.Origin != nil {
+		origin = m.Origin()
+	}
+	switch r.policy {
+	case NullOnError:
+		if m.Fill != nil {
+			m.Fill(r.builder)
+		}
+		r.builder.EndRow()
+		r.builder.EndUnit(m.Offset, m.Arrival)
+		r.Bad = append(r.Bad, BadRecord{Origin: origin, Cause: err, Offset: m.Offset, Arrival: m.Arrival})
+		return nil
+	case DropOnError, DeadLetter:
+		bad := BadRecord{Origin: origin, Cause: err, Offset: m.Offset, Arrival: m.Arrival}
+		if r.policy == DeadLetter {
+			bad.Payload = append([]byte(nil), payload...)
+		}
+		r.Bad = append(r.Bad, bad)
+		return nil
+	default:
+		return fault.Wrap(fault.BadRow, err, "%s: bad record %s (on_error = 'drop', 'null' or 'dead_letter' goes on without it)", origin, preview(payload))
+	}
+}
+
+func (r *Rows) decode(payload []byte, m *Meta) error {
+	if r.decoder == nil {
+		return fmt.Errorf("the source has no format")
+	}
+	return r.decoder.Decode(r.builder, payload, m.Fill)
+}
+
+func preview(p []byte) string {
+	const limit = 120
+	if len(p) > limit {
+		return fmt.Sprintf("%q... (%d bytes)", p[:limit], len(p))
+	}
+	return fmt.Sprintf("%q", p)
+}
+
+// Finish returns the collected rows as a batch owned by the caller, or nil when
+// there are none, and makes r ready for the next Read. Next and Bad keep their
+// content until Reset.
+func (r *Rows) Finish() *messages.Batch {
+	if r.builder.Empty() {
+		return nil
+	}
+	return r.builder.Finish()
+}
+
+// Reset forgets offset, status and bad records.
+func (r *Rows) Reset() {
+	r.Next = r.Next[:0]
+	r.Status = Status{}
+	clear(r.Bad)
+	r.Bad = r.Bad[:0]
+	r.Payloads, r.PayloadBytes = 0, 0
+}

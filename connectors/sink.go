@@ -1,0 +1,122 @@
+package connectors
+
+import (
+	"context"
+
+	"github.com/streamd-io/streamd/messages"
+)
+
+// Guarantee is what a sink promises about each result row.
+type Guarantee uint8
+
+// The guarantees.
+const (
+	AtLeastOnce   Guarantee = iota // a failure may repeat rows of the last epochs
+	ExactlyOnce                    // every row once
+	Converges                      // the last value per key is right; readers may see older ones during recovery
+	Transactional                  // exactly once, and readers never see half an epoch
+)
+
+// Visibility says when readers see a row.
+type Visibility uint8
+
+// The visibilities.
+const (
+	AtOnce   Visibility = iota // when the row is produced
+	PerEpoch                   // after the epoch that holds it has committed
+)
+
+// String names the guarantee as the option does.
+func (g Guarantee) String() string {
+	return [...]string{"at_least_once", "exactly_once", "converges", "transactional"}[g]
+}
+
+// String names the visibility as the option does.
+func (v Visibility) String() string { return [...]string{"at_once", "epoch"}[v] }
+
+// SinkTraits say what a sink can do; the planner checks the query against them.
+type SinkTraits struct {
+	// Modes the sink takes: append, update, complete.
+	Append, Update, Complete bool
+	// Guarantees lists the pairs the sink offers.
+	Guarantees []Offer
+	// SingleWriter asks for all rows to come through one subtask (console).
+	SingleWriter bool
+}
+
+// Offer is a guarantee at a visibility.
+type Offer struct {
+	Guarantee  Guarantee
+	Visibility Visibility
+}
+
+// Sink is a configured place to write to. Its methods are safe for concurrent
+// use.
+type Sink interface {
+	Traits() SinkTraits
+	// Open returns the committer of one attempt of one query. Nothing may be
+	// written before its Recover has returned.
+	Open(ctx context.Context, r WriteRequest) (Committer, error)
+}
+
+// WriteRequest identifies who writes what.
+type WriteRequest struct {
+	Query string // the query's name
+	Sink  string // uid of the sink within the query, stable across restarts
+	// Incarnation is the query's random identity, kept in the checkpoint.
+	Incarnation messages.ID128
+	Attempt     uint64 // grows with every start; fences older attempts
+	Schema      *messages.Schema
+	Offer       Offer
+	// KeyColumns are the columns that identify a row in update mode, else nil.
+	KeyColumns []int
+	// Describe returns the committed epoch's number for messages; may be nil.
+}
+
+// Token is what a sink needs to finish or repeat an epoch. It is stored in the
+// commit record; its encoding (JSON) is the sink's own.
+type Token []byte
+
+// Committer speaks for one (query, sink) during one attempt. The engine calls
+// Recover once; then Writer for each subtask; then, for every epoch in order,
+// Begin, each writer's Flush, Prepare, and after the commit record is durable
+// Commit. Prepare of epoch n+1 may come before Commit of epoch n, that of n+2
+// may not.
+type Committer interface {
+	// Recover fences older attempts and finishes or undoes what they left: rows
+	// of committed epochs must end up visible, and rows of later epochs either
+	// invisible or known, so that writing them again has no effect. last is the
+	// token of the last committed epoch, nil if there is none. It is repeated
+	// from the start when it fails or the process dies inside it.
+	Recover(ctx context.Context, epoch messages.Epoch, last Token) error
+	// Writer opens the writer of one subtask.
+	Writer(ctx context.Context, subtask, parallelism int) (Writer, error)
+	// Begin is called when epoch e's marker is injected. It must not block.
+	Begin(e messages.Epoch)
+	// Prepare turns the writers' tokens of epoch e into the sink's token for the
+	// commit record.
+	Prepare(ctx context.Context, e messages.Epoch, tokens []Token) (Token, error)
+	// Commit makes epoch e final. It is idempotent and retried until it succeeds
+	// or returns an error that is not transient.
+	Commit(ctx context.Context, e messages.Epoch, t Token) error
+	// Close releases everything, writers included. Called once, at the end.
+	Close() error
+}
+
+// Writer takes the rows of one subtask. One goroutine calls Write, Flush is
+// called from another one, in epoch order, while Write goes on.
+type Writer interface {
+	// Write takes the selected rows of b in order. ids has one identity per
+	// selected row when the plan gives rows stable identities, else it is nil.
+	// It blocks while too much is in flight and keeps neither b nor ids.
+	Write(ctx context.Context, b *messages.Batch, ids []messages.ID128) error
+	// Cut marks the end of epoch e in the row sequence; it must not block. It
+	// returns the function that waits until every row written before the cut is
+	// acknowledged and returns the subtask's token for the epoch.
+	Cut(e messages.Epoch) (Flush, error)
+	// Close stops the writer without waiting for rows in flight.
+	Close() error
+}
+
+// Flush waits for the rows of an epoch; see Writer.Cut.
+type Flush func(ctx context.Context) (Token, error)

@@ -1,0 +1,350 @@
+package messages
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Decimal128 is a 128-bit two's complement integer in Arrow's byte order.
+type Decimal128 struct {
+	Lo uint64
+	Hi int64
+}
+
+// IntervalValue is a calendar interval; the three parts are independent.
+type IntervalValue struct {
+	Months, Days int32
+	Nanos        int64
+}
+
+// Column is a typed vector of Len values.
+//
+// Buffers follow Arrow: an optional validity bitmap (nil means no NULL), then a
+// fixed-width buffer, or int32 offsets (Len+1 of them) and bytes or a child, or
+// one child per struct field. A NULL slot holds an unspecified value in the
+// fixed-width buffer and an empty range in the offsets.
+//
+// A Column is written by one goroutine until the batch that holds it is
+// published, which freezes it; from then on it is read-only. The slices that
+// the accessors return alias the column.
+type Column struct {
+	typ      Type
+	n        int
+	valid    []byte   // nil: no NULLs; else BitmapLen(n) bytes
+	fixed    []uint64 // backing of the fixed-width buffer or the boolean bits
+	offsets  []int32
+	data     []byte
+	children []Column
+	validBuf []byte // keeps the bitmap's capacity while valid is nil
+	frozen   bool
+}
+
+// Type returns the column's type.
+func (c *Column) Type() Type { return c.typ }
+
+// Len returns the number of values.
+func (c *Column) Len() int { return c.n }
+
+// Frozen reports whether the column belongs to a published batch and must not
+// be written. Results of expressions that are frozen are shared, all others are
+// scratch whose buffers may be taken with Swap.
+func (c *Column) Frozen() bool { return c.frozen }
+
+// Validity returns the validity bitmap, or nil when no value is NULL.
+func (c *Column) Validity() []byte { return c.valid }
+
+// IsNull reports whether value i is NULL.
+func (c *Column) IsNull(i int) bool {
+	return c.typ.Kind == Null || (c.valid != nil && !BitSet(c.valid, i))
+}
+
+func view[T any](c *Column) []T {
+	if c.n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(c.fixed))), c.n)
+}
+
+// Int8s returns the values of a tinyint column.
+func (c *Column) Int8s() []int8 { return view[int8](c) }
+
+// Int16s returns the values of a smallint column.
+func (c *Column) Int16s() []int16 { return view[int16](c) }
+
+// Int32s returns the values of an int or date column.
+func (c *Column) Int32s() []int32 { return view[int32](c) }
+
+// Int64s returns the values of a bigint, timestamp or timestamp_ntz column.
+func (c *Column) Int64s() []int64 { return view[int64](c) }
+
+// Float32s returns the values of a float column.
+func (c *Column) Float32s() []float32 { return view[float32](c) }
+
+// Float64s returns the values of a double column.
+func (c *Column) Float64s() []float64 { return view[float64](c) }
+
+// Decimals returns the unscaled values of a decimal column.
+func (c *Column) Decimals() []Decimal128 { return view[Decimal128](c) }
+
+// Intervals returns the values of an interval column.
+func (c *Column) Intervals() []IntervalValue { return view[IntervalValue](c) }
+
+// Bits returns the value bitmap of a boolean column.
+func (c *Column) Bits() []byte {
+	if c.n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.fixed))), BitmapLen(c.n))
+}
+
+// Bool returns value i of a boolean column.
+func (c *Column) Bool(i int) bool { return BitSet(c.Bits(), i) }
+
+// FixedBytes returns the fixed-width buffer (or the boolean bits) as bytes.
+func (c *Column) FixedBytes() []byte {
+	size := c.n * c.typ.Kind.Width()
+	if c.typ.Kind == Boolean {
+		size = BitmapLen(c.n)
+	}
+	if size == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.fixed))), size)
+}
+
+// Offsets returns the Len+1 offsets of a string, binary, array or map column.
+func (c *Column) Offsets() []int32 { return c.offsets }
+
+// Data returns the bytes of all values of a string or binary column.
+func (c *Column) Data() []byte { return c.data }
+
+// Bytes returns value i of a string or binary column. It aliases the column.
+func (c *Column) Bytes(i int) []byte { return c.data[c.offsets[i]:c.offsets[i+1]] }
+
+// Str returns value i of a string column without copying; the string must not
+// outlive the batch.
+func (c *Column) Str(i int) string {
+	b := c.Bytes(i)
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// Child returns the i-th child: field i of a struct, the elements of an array
+// (0), or the struct<key,value> entries of a map (0).
+func (c *Column) Child(i int) *Column { return &c.children[i] }
+
+// Reset makes c an empty column of type t, keeping its buffers.
+func (c *Column) Reset(t Type) {
+	c.mustBeWritable()
+	if t.Kind != c.typ.Kind || len(t.Fields) > 0 || t.Elem != nil || t.Kind == Decimal {
+		c.retype(t)
+	}
+	c.n = 0
+	c.valid = nil
+	c.data = c.data[:0]
+	if t.Kind.HasOffsets() {
+		if cap(c.offsets) == 0 {
+			c.offsets = make([]int32, 1, 16)
+		}
+		c.offsets = c.offsets[:1]
+		c.offsets[0] = 0
+	}
+	for i := range c.children {
+		c.children[i].Reset(childType(t, i))
+	}
+}
+
+func (c *Column) retype(t Type) {
+	c.typ = t
+	want := 0
+	switch t.Kind {
+	case Struct:
+		want = len(t.Fields)
+	case Array, Map:
+		want = 1
+	}
+	if len(c.children) != want {
+		c.children = make([]Column, want)
+	}
+}
+
+func childType(t Type, i int) Type {
+	switch t.Kind {
+	case Struct:
+		return t.Fields[i].Type
+	case Map:
+		return StructType(Field{"key", *t.Key}, Field{"value", *t.Elem})
+	default:
+		return *t.Elem
+	}
+}
+
+func (c *Column) mustBeWritable() {
+	if c.frozen {
+		panic("messages: write to a column of a published batch")
+	}
+}
+
+// Resize sets the length to n values for filling through the accessors. Values
+// and offsets beyond the old length are unspecified; no value is NULL beyond
+// the old length. Data is not touched. Struct children are resized too.
+func (c *Column) Resize(n int) {
+	c.mustBeWritable()
+	c.growFixed(n)
+	if c.typ.Kind.HasOffsets() {
+		c.offsets = grow(c.offsets, n+1)
+	}
+	if c.typ.Kind == Struct {
+		for i := range c.children {
+			c.children[i].Resize(n)
+		}
+	}
+	old := c.n
+	c.n = n
+	if c.valid != nil {
+		c.growValid(old)
+	}
+}
+
+func (c *Column) growFixed(n int) {
+	words := 0
+	if w := c.typ.Kind.Width(); w > 0 {
+		words = (n*w + 7) / 8
+	} else if c.typ.Kind == Boolean {
+		words = (n + 63) / 64
+	}
+	c.fixed = grow(c.fixed, words)
+}
+
+// grow returns s with length n, keeping its content and at least doubling its
+// capacity when it must be moved.
+func grow[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	out := make([]T, n, max(n, 2*cap(s), 16))
+	copy(out, s)
+	return out
+}
+
+// growValid extends the bitmap from old values to c.n, new bits set.
+func (c *Column) growValid(old int) {
+	need := BitmapLen(c.n)
+	c.valid = grow(c.valid, need)
+	c.validBuf = c.valid
+	if old >= c.n {
+		return
+	}
+	for i := old; i < c.n && i&7 != 0; i++ {
+		SetBit(c.valid, i)
+	}
+	for i := (old + 7) >> 3; i < need; i++ {
+		c.valid[i] = 0xff
+	}
+}
+
+// EnsureValidity gives the column a bitmap, all bits set if it had none, and
+// returns it for writing.
+func (c *Column) EnsureValidity() []byte {
+	if c.valid == nil {
+		c.mustBeWritable()
+		c.valid = grow(c.validBuf[:0], BitmapLen(c.n))
+		c.validBuf = c.valid
+		for i := range c.valid {
+			c.valid[i] = 0xff
+		}
+	}
+	return c.valid
+}
+
+// DropValidity declares that no value is NULL.
+func (c *Column) DropValidity() { c.mustBeWritable(); c.valid = nil }
+
+// SetNull makes value i NULL. For kinds with offsets the caller keeps the
+// range empty.
+func (c *Column) SetNull(i int) { ClearBit(c.EnsureValidity(), i) }
+
+// SetData replaces the bytes of a string or binary column whose offsets the
+// caller fills. The column takes b over.
+func (c *Column) SetData(b []byte) { c.mustBeWritable(); c.data = b }
+
+// SetValidity makes m, which holds at least Len bits, the validity bitmap; nil
+// means that no value is NULL. The column takes m over.
+func (c *Column) SetValidity(m []byte) {
+	c.mustBeWritable()
+	c.valid = m
+	if m != nil {
+		c.validBuf = m
+	}
+}
+
+// Swap exchanges type, length and buffers with o. Neither may be frozen.
+func (c *Column) Swap(o *Column) {
+	c.mustBeWritable()
+	o.mustBeWritable()
+	*c, *o = *o, *c
+}
+
+// share makes c a second header over o's buffers.
+func (c *Column) share(o *Column) {
+	*c = *o
+	c.validBuf = nil
+}
+
+func (c *Column) freeze() {
+	c.frozen = true
+	for i := range c.children {
+		c.children[i].freeze()
+	}
+}
+
+func (c *Column) thaw() {
+	c.frozen = false
+	for i := range c.children {
+		c.children[i].thaw()
+	}
+}
+
+// Check verifies the internal consistency of a column that came from outside
+// (decoded bytes): buffer sizes and monotone offsets. It is linear in Len.
+func (c *Column) Check() error {
+	if c.valid != nil && len(c.valid) < BitmapLen(c.n) {
+		return fmt.Errorf("messages: validity has %d bytes for %d values", len(c.valid), c.n)
+	}
+	limit := len(c.data)
+	switch c.typ.Kind {
+	case Array, Map:
+		limit = c.children[0].n
+	case Struct:
+		for i := range c.children {
+			if c.children[i].n != c.n {
+				return fmt.Errorf("messages: struct field %d has %d values, want %d", i, c.children[i].n, c.n)
+			}
+		}
+	}
+	if c.typ.Kind.HasOffsets() {
+		if err := checkOffsets(c.offsets, c.n, limit); err != nil {
+			return err
+		}
+	}
+	for i := range c.children {
+		if err := c.children[i].Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkOffsets(off []int32, n, limit int) error {
+	if len(off) != n+1 || off[0] < 0 {
+		return fmt.Errorf("messages: %d offsets for %d values", len(off), n)
+	}
+	for i := range n {
+		if off[i+1] < off[i] {
+			return fmt.Errorf("messages: offset %d goes back from %d to %d", i+1, off[i], off[i+1])
+		}
+	}
+	if int(off[n]) > limit {
+		return fmt.Errorf("messages: offset %d is beyond the %d values it points into", off[n], limit)
+	}
+	return nil
+}
