@@ -16,6 +16,9 @@ type Marker struct {
 	Epoch Epoch
 	// Final marks the query's last epoch (drain or end of all input).
 	Final bool
+	// Flush asks operators that coalesce their output to emit what is pending
+	// before they forward the marker.
+	Flush bool
 }
 
 // Idle says that the producer has nothing to send and does not hold back the

@@ -1,0 +1,91 @@
+package epochs
+
+import "github.com/streamd-io/streamd/messages"
+
+// Record is the commit record of one epoch: with it the epoch exists, without
+// it nothing of the epoch does. It is written last and by compare-and-set on
+// its predecessor. The encoding is messages/wire.
+type Record struct {
+	Epoch, Prev messages.Epoch
+	Attempt     uint64
+	Query       string
+	// Incarnation is the query's random identity, drawn when it first started.
+	Incarnation messages.ID128
+	// WallMicros is when the record was made (information only).
+	WallMicros int64
+	// Final tells that the query ended in good order with this epoch.
+	Final bool
+	Plan  Plan
+	// Sources has an entry per source and partition.
+	Sources []SourceState
+	// Sinks has the tokens of sink commits that may not be confirmed yet.
+	Sinks []SinkState
+	// Chains has an entry per operator and key group that has state.
+	Chains []Chain
+	// Counters balance per operator; see package operator.
+	Counters []Counters
+}
+
+// Plan identifies what ran: enough to decide whether another plan may go on
+// from this record.
+type Plan struct {
+	Fingerprint string // of the whole plan, for information
+	// HashVersion names the key hash; groups are only comparable under one hash.
+	HashVersion uint32
+	// Operators lists the stateful operators.
+	Operators []OperatorState
+}
+
+// OperatorState describes a stateful operator's state.
+type OperatorState struct {
+	UID    string
+	Kind   string // "aggregate", "session", ...
+	Schema string // keys, aggregates and window in one canonical line
+	Format uint32 // version of the state's encoding
+}
+
+// SourceState is the position of one source partition.
+type SourceState struct {
+	Source, Partition string
+	Offset            []byte
+	Watermark         messages.EventTime // NoEventTime: none yet
+	Idle, Ended       bool
+	Rows              uint64 // rows read since the query first started
+}
+
+// SinkState is a sink's token.
+type SinkState struct {
+	Sink  string
+	Epoch messages.Epoch
+	Token []byte
+}
+
+// Chain says which segments make up one key group at the record's epoch, so
+// that a lost or damaged one is noticed: the segments of (Operator, Group) from
+// epoch Base on are Segments in number and the checksum chained over them is Sum.
+type Chain struct {
+	Operator string
+	Group    uint16
+	Base     messages.Epoch
+	Last     messages.Epoch
+	Segments uint32
+	Sum      uint64
+	// BaseBytes and DeltaBytes steer when the next base is due.
+	BaseBytes, DeltaBytes int64
+}
+
+// Counters account for the rows of one operator since the query first started:
+// In = Emitted1 + Filtered + Late + Bad + Deduplicated + Absorbed.
+type Counters struct {
+	Operator string
+	In, Out  uint64
+	// Late rows were behind the watermark; Filtered ones failed a predicate or a
+	// rule; Bad ones raised an error and were not kept; Absorbed ones went into
+	// state; Deduplicated ones had been seen.
+	Late, Filtered, Bad, Absorbed, Deduplicated uint64
+	// Adopted rows were found already published after a restart; Evicted is the
+	// number of state entries dropped by the watermark.
+	Adopted, Evicted uint64
+	// StateRows and StateBytes are what the operator holds at the epoch.
+	StateRows, StateBytes int64
+}
