@@ -1,0 +1,79 @@
+# Everything a developer runs. "make" lists the targets.
+#
+# Knobs: RACE_FLAGS=-short FUZZTIME=10s SIM_SEEDS=20000 RECOVERY_CYCLES=200 BENCH_ARGS="-run . -duration 10s"
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO              ?= go
+RACE_FLAGS      ?= -short
+FUZZTIME        ?= 10s
+SIM_SEEDS       ?= 20000
+RECOVERY_CYCLES ?= 200
+BENCH_ARGS      ?=
+DEMO_ARGS       ?=
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI         := .bin/golangci-lint-$(GOLANGCI_VERSION)
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# Folders whose tests run under the race detector, and packages with tests of
+# the fault points; only those that exist.
+RACE_PKGS  = $(patsubst %,./%/...,$(wildcard messages connectors epochs actors runtime))
+FAULT_PKGS = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build .*\bfault\b' . 2>/dev/null | sed 's,^\./,,'))))
+
+.PHONY: help build check test race lint sim recovery bench fuzz demo docs size
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## build the static binary ./streamd
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o streamd ./cmd/streamd
+
+check: ## before every commit: format, vet, rules, short tests; no network
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) test -short -timeout 5m ./...
+
+test: ## all tests, and those of the fault points
+	$(GO) test -timeout 15m ./...
+	$(if $(FAULT_PKGS),$(GO) test -tags fault -timeout 5m $(FAULT_PKGS))
+
+race: ## tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race $(RACE_FLAGS) -timeout 15m $(RACE_PKGS)
+
+lint: $(GOLANGCI) ## golangci-lint; the first run builds it (some minutes)
+	$(GOLANGCI) run ./...
+
+$(GOLANGCI):
+	GOBIN=$(CURDIR)/.bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv .bin/golangci-lint $@
+
+sim: ## whole-engine simulation with SIM_SEEDS seeds
+	SIM_SEEDS=$(SIM_SEEDS) $(GO) test -timeout 2h ./test/sim
+
+recovery: ## kill -9 loops, RECOVERY_CYCLES of them
+	RECOVERY_CYCLES=$(RECOVERY_CYCLES) $(GO) test -timeout 4h ./test/recovery
+
+bench: ## benchmarks from outside, one JSON object a line
+	$(GO) run ./test/bench $(BENCH_ARGS)
+
+fuzz: ## each fuzz target for FUZZTIME
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's,^(.*)/[^/]+_test\.go:[0-9]+:func (.*),\1 \2,' | \
+	while read -r dir target; do \
+		echo "fuzz $$dir $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
+	done
+
+demo: build ## embedded NATS server, generator, queries and sinks
+	./streamd demo $(DEMO_ARGS)
+
+docs: ## write the generated reference pages again
+	$(GO) generate ./...
+
+size: build ## size of the binary and its largest packages
+	@ls -l streamd | awk '{printf "streamd %.1f MB\n", $$5 / 1048576}'
+	@CGO_ENABLED=0 $(GO) build -trimpath -o .bin/streamd-symbols ./cmd/streamd
+	@$(GO) tool nm -size -sort size .bin/streamd-symbols | awk '$$4 ~ /\// {n = $$4; sub(/\.[^\/]*$$/, "", n); sum[n] += $$2} END {for (n in sum) printf "%8.1f KB  %s\n", sum[n] / 1024, n}' | sort -rn | head -20
