@@ -153,8 +153,16 @@ func Wrap(k Kind, err error, format string, args ...any) error {
 	return &classified{kind: k, text: text, err: err}
 }
 
-// KindOf returns the kind of err, looking through everything that unwraps. In
-// a chain the outermost classification counts. Where an error has several
+// Kinder is implemented by error types of other packages that carry fields of
+// their own (a position, a hint) and know their kind.
+type Kinder interface {
+	error
+	FaultKind() Kind
+}
+
+// KindOf returns the kind of err, looking through everything that unwraps. An
+// error is classified by New, by Wrap or by being a [Kinder]; in a chain the
+// outermost classification counts. Where an error has several
 // causes (errors.Join, several %w) the most severe one counts:
 //
 //	Transient < BadRow < Restart < Config < Internal
@@ -168,8 +176,8 @@ func KindOf(err error) Kind {
 		switch e := err.(type) { //nolint:errorlint // see above
 		case *classified:
 			return e.kind
-		case *Panic:
-			return Internal
+		case Kinder:
+			return e.FaultKind()
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:

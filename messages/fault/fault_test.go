@@ -15,6 +15,16 @@ import (
 
 var errPlain = errors.New("no space left")
 
+// positioned is an error type with a kind of its own.
+type positioned struct {
+	line  int
+	cause error
+}
+
+func (p *positioned) Error() string         { return fmt.Sprintf("%d: %v", p.line, p.cause) }
+func (p *positioned) Unwrap() error         { return p.cause }
+func (p *positioned) FaultKind() fault.Kind { return fault.Config }
+
 func TestKindOf(t *testing.T) {
 	transient := fault.Wrap(fault.Transient, io.ErrUnexpectedEOF, "read")
 	badRow := fault.New(fault.BadRow, "column %q: not a number", "price")
@@ -44,6 +54,7 @@ func TestKindOf(t *testing.T) {
 		{"a class does not change the kind", fault.WithClass(badRow, "CAST_INVALID_INPUT"), fault.BadRow},
 		{"a location does not change the kind", fault.At(fault.Location{Query: "q"}, transient), fault.Transient},
 		{"a panic is internal even if it threw a classified error", fault.Recovered(config, nil), fault.Internal},
+		{"an error type may know its kind", fmt.Errorf("parse: %w", &positioned{3, transient}), fault.Config},
 		{"nil is internal by definition", nil, fault.Internal},
 	}
 	for _, tt := range tests {

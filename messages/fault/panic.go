@@ -19,6 +19,9 @@ func (p *Panic) Error() string { return "panic: " + p.text }
 // Unwrap returns the thrown value if it was an error, so that errors.Is works.
 func (p *Panic) Unwrap() error { return p.err }
 
+// FaultKind returns Internal.
+func (p *Panic) FaultKind() Kind { return Internal }
+
 // Recovered turns what recover returned into an error. The stack is kept, not
 // copied. A nil value means that there was no panic and gives nil, so this is
 // a complete guard:
