@@ -76,4 +76,4 @@ docs: ## write the generated reference pages again
 size: build ## size of the binary and its largest packages
 	@ls -l streamd | awk '{printf "streamd %.1f MB\n", $$5 / 1048576}'
 	@CGO_ENABLED=0 $(GO) build -trimpath -o .bin/streamd-symbols ./cmd/streamd
-	@$(GO) tool nm -size -sort size .bin/streamd-symbols | awk '$$4 ~ /\// {n = $$4; sub(/\.[^\/]*$$/, "", n); sum[n] += $$2} END {for (n in sum) printf "%8.1f KB  %s\n", sum[n] / 1024, n}' | sort -rn | head -20
+	@$(GO) tool nm -size -sort size .bin/streamd-symbols | awk '$$3 ~ /[tTrR]/ {n = $$4; sub(/\.[^\/]*$$/, "", n); sum[n] += $$2} END {for (n in sum) printf "%8.1f KB  %s\n", sum[n] / 1024, n}' | sort -rn | head -20

@@ -40,7 +40,7 @@ func TestKindOf(t *testing.T) {
 		{"a cancelled context is not classified", context.Canceled, fault.Internal},
 		{"a classified error has its kind", badRow, fault.BadRow},
 		{"the kind survives wrapping with %w", fmt.Errorf("decode: %w", fmt.Errorf("line 3: %w", badRow)), fault.BadRow},
-		{"the kind does not survive wrapping with %v", fmt.Errorf("decode: %v", badRow), fault.Internal},
+		{"the kind does not survive wrapping by text", fmt.Errorf("decode: %s", badRow.Error()), fault.Internal},
 		{"the outermost classification of a chain counts", fault.Wrap(fault.Config, transient, "connect"), fault.Config},
 		{"a milder outer classification counts as well", fault.Wrap(fault.Transient, config, "connect"), fault.Transient},
 		{"a classification made with New and %w counts over its cause", fault.New(fault.Restart, "publish: %w", transient), fault.Restart},

@@ -44,7 +44,7 @@ type rule struct {
 // points is the state of all fault points of the process. It is a package
 // variable because the points are spread over packages that share nothing
 // else; it exists in test builds only.
-var points struct {
+var points struct { //nolint:gochecknoglobals // see above
 	env sync.Once // loads faultsVar before the first use
 
 	mu    sync.Mutex // guards the fields below

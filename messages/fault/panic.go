@@ -4,7 +4,7 @@ import "fmt"
 
 // Panic is a recovered panic. Its kind is always Internal, whatever value was
 // thrown: the code that panicked left its state in an unknown condition.
-type Panic struct {
+type Panic struct { //nolint:errname // it is a panic; PanicError says no more
 	// Stack is the text of debug.Stack, taken while the panicking frames were
 	// still there. Error does not show it; whoever logs the error does.
 	Stack []byte

@@ -86,14 +86,16 @@ var importSeeds = []seed{
 			"connectors/all/x.go":  imp("all", ours("connectors/nats")),
 			"connectors/nats/x.go": "package nats\n\nfunc Connector() connectors.Connector { panic(0) }\n",
 			"connectors/file/x.go": "package file\n\nfunc Connector() connectors.Connector { panic(0) }\n",
-		}, "connectors/file is missing",
+		},
+		"connectors/file is missing",
 	},
 	{
 		"a format that is not listed", "connectors are listed",
 		map[string]string{
 			"connectors/all/x.go":        imp("all", ours("connectors/nats")),
 			"connectors/format/csv/x.go": "package csv\n\nfunc Format() format.Format { panic(0) }\n",
-		}, "connectors/format/csv is missing",
+		},
+		"connectors/format/csv is missing",
 	},
 	{
 		"a folder that is not a connector", "connectors are listed",
@@ -101,7 +103,8 @@ var importSeeds = []seed{
 			"connectors/all/x.go":    imp("all", ours("connectors/nats")),
 			"connectors/option/x.go": "package option\n\nfunc Parse() error { return nil }\n",
 			"connectors/memory/x.go": "package memory\n\nfunc (s *Store) Connector() connectors.Connector { panic(0) }\n",
-		}, "",
+		},
+		"",
 	},
 	{"no list yet", "connectors are listed", one("connectors/nats/x.go", "package nats\n\nfunc Connector() connectors.Connector { panic(0) }\n"), ""},
 }

@@ -122,7 +122,7 @@ func changed(n ast.Node) []ast.Expr {
 		}
 	case *ast.CallExpr:
 		id, ok := n.Fun.(*ast.Ident)
-		if ok && id.Obj == nil && len(n.Args) > 0 && slices.Contains([]string{"delete", "clear", "copy"}, id.Name) { //nolint:staticcheck // see isPackageVar
+		if ok && id.Obj == nil && len(n.Args) > 0 && slices.Contains([]string{"delete", "clear", "copy"}, id.Name) {
 			return n.Args[:1]
 		}
 	}
@@ -153,9 +153,10 @@ func root(e ast.Expr) *ast.Ident {
 
 // isPackageVar reports whether a name that is also a package variable means
 // that variable here, and not a local one. The parser has resolved local names;
-// what it left open is declared in another file of the package.
+// what it left open is declared in another file of the package. (These objects
+// of the parser know no types, but local names they tell apart well enough.)
 func isPackageVar(id *ast.Ident, specs map[*ast.ValueSpec]bool) bool {
-	if id.Obj == nil { //nolint:staticcheck // deprecated for want of types; enough to tell local names
+	if id.Obj == nil {
 		return true
 	}
 	spec, ok := id.Obj.Decl.(*ast.ValueSpec)
