@@ -37,7 +37,8 @@ type Resumer interface {
 
 // Watermarker is told each time the combined watermark of the inputs advances.
 // It emits what the advance releases; the host forwards the watermark after it.
-// An operator without this method passes watermarks through.
+// An operator without this method passes watermarks through. Batches emitted by
+// an operator with this method carry no marks and no watermark of their own.
 type Watermarker interface {
 	Watermark(wm messages.EventTime, out Output) (more bool, err error)
 }
