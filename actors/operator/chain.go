@@ -77,8 +77,8 @@ type step struct {
 	passed messages.EventTime // highest watermark handed down
 }
 
-// NewChain links the operators. They must have been opened. wm is the watermark
-// that operators restored from a checkpoint start with.
+// NewChain links the operators. They must have been opened and their state
+// restored. wm is the watermark that they start with; a Starter is told.
 func NewChain(links []Link, wm messages.EventTime, out ChainOutput) *Chain {
 	c := &Chain{out: out, views: messages.NewViewPool(), steps: make([]step, len(links))}
 	for i, l := range links {
@@ -90,6 +90,9 @@ func NewChain(links []Link, wm messages.EventTime, out ChainOutput) *Chain {
 		s.split, _ = l.Op.(Splitter)
 		s.timed, _ = l.Op.(Timed)
 		s.flush, _ = l.Op.(Flusher)
+		if st, ok := l.Op.(Starter); ok {
+			st.Start(wm)
+		}
 	}
 	return c
 }

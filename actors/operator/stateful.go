@@ -11,6 +11,14 @@ type Stateful interface {
 	Snapshots() Snapshotter
 }
 
+// Starter is told once, after Open and after the state has been restored and
+// before any other call, the watermark the operator starts with: the one its
+// state was saved with, NoEventTime without a checkpoint. Watermark is only
+// called for advances beyond it.
+type Starter interface {
+	Start(wm messages.EventTime)
+}
+
 // Snapshotter is the host's view of an operator's state; package state has the
 // implementation. It belongs to the operator's goroutine.
 type Snapshotter interface {
