@@ -34,7 +34,9 @@ type (
 	SinksCommitted struct{ Epoch messages.Epoch }
 	// EpochRequested: somebody waits for an epoch that starts after now (drain of
 	// a test, ProcessAllAvailable); it starts without waiting for the interval,
-	// even if nothing changed.
+	// even if nothing changed. Requests made before its marker is injected share
+	// one epoch. Behind the final epoch there is none: whoever waits is answered
+	// by Finish.
 	EpochRequested struct{}
 	// DrainRequested: sources have stopped and all rows in flight will be
 	// covered by the next marker; it is the final one.
@@ -96,16 +98,17 @@ func (Fail) action()          {}
 // CoordinatorConfig configures a Coordinator.
 type CoordinatorConfig struct {
 	// Interval between the injections of two epochs. An epoch that takes longer
-	// makes the next one late; none are stacked.
+	// makes the next one late; none are stacked. 0 means 1 second.
 	Interval time.Duration
-	// Timeout after which an injected epoch that has not committed fails the
-	// attempt; 0 means 10 minutes.
+	// Timeout after which an injected epoch whose commit record is not durable
+	// fails the attempt; also the longest time a Precheck may take. 0 means
+	// 10 minutes.
 	Timeout time.Duration
 	// Subtasks is how many acknowledgements complete an epoch.
 	Subtasks int
 	// Committed is the epoch the attempt was restored from, 0 for none.
 	Committed messages.Epoch
 	// Next is the first epoch number to use: larger than every number ever seen
-	// in the store.
+	// in the store. 0 means Committed+1.
 	Next messages.Epoch
 }

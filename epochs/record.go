@@ -88,4 +88,7 @@ type Counters struct {
 	Adopted, Evicted uint64
 	// StateRows and StateBytes are what the operator holds at the epoch.
 	StateRows, StateBytes int64
+	// Watermark is the combined watermark the operator's subtasks had reached,
+	// the same for all of them; NoEventTime: none yet.
+	Watermark messages.EventTime
 }
