@@ -20,6 +20,7 @@ const (
 	bindMul
 	bindUnary
 	bindPostfix
+	bindPrimary
 )
 
 // binaryOp returns the operator a token stands for and its binding power.
@@ -298,7 +299,7 @@ func (p *parser) postfix(x Expr) Expr {
 			x = &Cast{Span: p.from(start), X: x, Type: t}
 		case p.isSeq("AT", "TIME", "ZONE"):
 			p.acceptSeq("AT", "TIME", "ZONE")
-			zone := p.exprAt(bindUnary)
+			zone := p.primary()
 			x = &AtTimeZone{Span: p.from(start), X: x, Zone: zone}
 		default:
 			return x
