@@ -1,50 +1,47 @@
 package messages
 
-// AppendNull appends a NULL.
+import (
+	"math"
+	"unsafe"
+)
+
+// AppendNull appends a NULL. What was appended to the children of a nested
+// column since its last value is dropped.
 func (c *Column) AppendNull() {
+	i := c.n
+	c.EnsureValidity()
 	c.appendZero()
-	c.SetNull(c.n - 1)
+	c.valid[i>>3] &^= 1 << (i & 7)
 }
 
 // appendZero appends one value that is zero or empty and not NULL.
 func (c *Column) appendZero() {
 	i := c.n
-	c.Resize(i + 1)
-	switch {
-	case c.typ.Kind.HasOffsets():
-		c.offsets[i+1] = c.offsets[i]
-	case c.typ.Kind == Boolean:
+	if i >= c.room {
+		c.extend()
+	}
+	c.n = i + 1
+	switch k := c.typ.Kind; k {
+	case String, Binary:
+		c.offsets = append(c.offsets, c.offsets[i])
+	case Array, Map:
+		c.children[0].Truncate(int(c.offsets[i]))
+		c.offsets = append(c.offsets, c.offsets[i])
+	case Boolean:
 		ClearBit(c.Bits(), i)
-	case c.typ.Kind == Struct:
-		for k := range c.children {
-			c.children[k].n = i
-			c.children[k].AppendNull()
+	case Struct:
+		for f := range c.children {
+			c.children[f].Truncate(i)
+			c.children[f].AppendNull()
 		}
-	case c.typ.Kind.Width() > 0:
-		c.zero(i)
+	default:
+		w := k.Width()
+		clear(c.FixedBytes()[i*w:])
 	}
 }
 
-func (c *Column) zero(i int) {
-	switch c.typ.Kind.Width() {
-	case 1:
-		c.Int8s()[i] = 0
-	case 2:
-		c.Int16s()[i] = 0
-	case 4:
-		c.Int32s()[i] = 0
-	case 8:
-		c.Int64s()[i] = 0
-	case 16:
-		c.Decimals()[i] = Decimal128{}
-	}
-}
-
-func appendFixed[T any](c *Column, v T) {
-	i := c.n
-	c.Resize(i + 1)
-	view[T](c)[i] = v
-}
+// The constant-size appends below are written so that each compiles to a
+// comparison and a store, with the call to extend out of line.
 
 // AppendInt8 appends to a tinyint column.
 func (c *Column) AppendInt8(v int8) { appendFixed(c, v) }
@@ -70,85 +67,108 @@ func (c *Column) AppendDecimal(v Decimal128) { appendFixed(c, v) }
 // AppendInterval appends to an interval column.
 func (c *Column) AppendInterval(v IntervalValue) { appendFixed(c, v) }
 
+func appendFixed[T any](c *Column, v T) {
+	if invariants {
+		c.mustBeWide(int(unsafe.Sizeof(v)))
+	}
+	if c.n >= c.room {
+		c.extend()
+	}
+	*(*T)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(c.fixed)), c.n*int(unsafe.Sizeof(v)))) = v
+	c.n++
+}
+
 // AppendBool appends to a boolean column.
 func (c *Column) AppendBool(v bool) {
 	i := c.n
-	c.Resize(i + 1)
+	if i >= c.room {
+		c.extend()
+	}
+	c.n = i + 1
+	octet := (*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(c.fixed)), i>>3))
 	if v {
-		SetBit(c.Bits(), i)
+		*octet |= 1 << (i & 7)
 	} else {
-		ClearBit(c.Bits(), i)
+		*octet &^= 1 << (i & 7)
 	}
 }
 
 // AppendBytes appends a copy of v to a string or binary column.
 func (c *Column) AppendBytes(v []byte) {
-	c.data = append(c.data, v...)
-	c.closeValue(len(c.data))
+	i := c.n
+	if i >= c.room {
+		c.extend()
+	}
+	// Cutting at the last offset drops what a caller left behind it.
+	c.data = append(c.data[:c.offsets[i]], v...)
+	c.endValue(len(c.data))
 }
 
 // AppendString appends v to a string or binary column.
 func (c *Column) AppendString(v string) {
-	c.data = append(c.data, v...)
-	c.closeValue(len(c.data))
+	i := c.n
+	if i >= c.room {
+		c.extend()
+	}
+	c.data = append(c.data[:c.offsets[i]], v...)
+	c.endValue(len(c.data))
 }
 
 // AppendData gives direct access to the bytes for building a value in place:
 // append to the returned slice and pass the result to CloseData.
-func (c *Column) AppendData() []byte { c.mustBeWritable(); return c.data }
+func (c *Column) AppendData() []byte {
+	c.mustBeWritable()
+	return c.data[:c.offsets[c.n]]
+}
 
 // CloseData ends a string or binary value begun with AppendData.
 func (c *Column) CloseData(b []byte) {
+	if c.n >= c.room {
+		c.extend()
+	}
 	c.data = b
-	c.closeValue(len(b))
+	c.endValue(len(b))
 }
 
 // CloseList ends an array or map value: the child's values appended since the
 // previous one belong to it.
-func (c *Column) CloseList() { c.closeValue(c.children[0].n) }
+func (c *Column) CloseList() {
+	if c.n >= c.room {
+		c.extend()
+	}
+	c.endValue(c.children[0].n)
+}
 
-func (c *Column) closeValue(end int) {
-	i := c.n
-	c.Resize(i + 1)
-	c.offsets[i+1] = int32(end)
+func (c *Column) endValue(end int) {
+	mustFit(end)
+	c.offsets = append(c.offsets, int32(end))
+	c.n++
+}
+
+// mustFit panics when an offset would not fit its 32 bits. Limits on records
+// and on rows per batch keep batches far below it.
+func mustFit(end int) {
+	if end > math.MaxInt32 {
+		panic("messages: a column of one batch has more than 2 GiB or 2^31 elements")
+	}
 }
 
 // CloseStruct ends a struct value whose fields have each been appended once;
 // fields that were not are NULL.
 func (c *Column) CloseStruct() {
 	i := c.n
+	if i >= c.room {
+		c.extend()
+	}
+	c.n = i + 1
 	for k := range c.children {
-		if c.children[k].n == i {
-			c.children[k].AppendNull()
+		switch f := &c.children[k]; f.n {
+		case i + 1:
+		case i:
+			f.AppendNull()
+		default:
+			panic("messages: a field of a struct was appended more than once before CloseStruct")
 		}
-	}
-	// Resize would set the children to i+1, which they are.
-	c.Resize(i + 1)
-}
-
-// Truncate drops all values from n on.
-func (c *Column) Truncate(n int) {
-	c.mustBeWritable()
-	if n >= c.n {
-		return
-	}
-	c.growFixed(n)
-	if c.typ.Kind.HasOffsets() {
-		c.offsets = c.offsets[:n+1]
-		if len(c.children) == 1 {
-			c.children[0].Truncate(int(c.offsets[n]))
-		} else {
-			c.data = c.data[:c.offsets[n]]
-		}
-	}
-	if c.typ.Kind == Struct {
-		for k := range c.children {
-			c.children[k].Truncate(n)
-		}
-	}
-	c.n = n
-	if c.valid != nil {
-		c.valid = c.valid[:BitmapLen(n)]
 	}
 }
 
@@ -158,17 +178,15 @@ func (c *Column) AppendFrom(o *Column, i int) {
 		c.AppendNull()
 		return
 	}
-	switch k := c.typ.Kind; {
-	case k == String || k == Binary:
+	switch k := c.typ.Kind; k {
+	case String, Binary:
 		c.AppendBytes(o.Bytes(i))
-	case k == Boolean:
+	case Boolean:
 		c.AppendBool(o.Bool(i))
-	case k == Array || k == Map:
-		for j := o.offsets[i]; j < o.offsets[i+1]; j++ {
-			c.children[0].AppendFrom(&o.children[0], int(j))
-		}
+	case Array, Map:
+		c.children[0].AppendRange(&o.children[0], int(o.offsets[i]), int(o.offsets[i+1]))
 		c.CloseList()
-	case k == Struct:
+	case Struct:
 		for f := range c.children {
 			c.children[f].AppendFrom(&o.children[f], i)
 		}

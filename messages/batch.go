@@ -32,7 +32,9 @@ type Lineage struct {
 }
 
 // Mark says that the watermark of the batch's input becomes At once the rows up
-// to and including physical row Row have been processed.
+// to and including physical row Row have been processed. Row is -1 when that is
+// before the first row of the batch, because the rows that moved the watermark
+// have been filtered out.
 type Mark struct {
 	Row int32
 	At  EventTime
@@ -54,14 +56,12 @@ const (
 // the garbage collector; only its buffers are not reused. Releasing too often
 // is a bug: builds with the tag invariants (or race) panic, others ignore it.
 type Batch struct {
-	schema  *Schema
-	cols    []*Column
-	own     []Column
-	n       int
-	sel     []int32 // selected physical rows, ascending; nil with all==true: every row
-	selBuf  []int32
-	sideBuf *sideBuffers
-	kinds   []RowKind
+	schema *Schema
+	cols   []*Column
+	own    []Column
+	n      int
+	sel    []int32 // selected physical rows, ascending; nil: every row
+	kinds  []RowKind
 
 	lineage  Lineage
 	arrivals []EventTime
@@ -72,6 +72,7 @@ type Batch struct {
 	refs    atomic.Int32
 	pool    *Pool
 	parents [2]*Batch
+	side    side
 }
 
 // Schema returns the batch's schema.
@@ -138,15 +139,22 @@ func (b *Batch) Size() int {
 }
 
 func (c *Column) size() int {
-	s := 8*len(c.fixed) + 4*len(c.offsets) + len(c.data) + len(c.valid)
+	s := c.n*c.typ.Kind.Width() + 4*len(c.offsets) + len(c.data) + len(c.valid)
+	if c.typ.Kind == Boolean {
+		s += BitmapLen(c.n)
+	}
 	for i := range c.children {
 		s += c.children[i].size()
 	}
 	return s
 }
 
-// Retain adds n holders. Safe for concurrent use.
-func (b *Batch) Retain(n int) { b.refs.Add(int32(n)) }
+// Retain adds n holders. Only a holder may call it. Safe for concurrent use.
+func (b *Batch) Retain(n int) {
+	if after := b.refs.Add(int32(n)); invariants && int(after) <= n {
+		panic("messages: batch retained after its last release")
+	}
+}
 
 // Release drops one holder. With the last one the buffers go back to the pool
 // the batch came from. Safe for concurrent use.
@@ -159,16 +167,14 @@ func (b *Batch) Release() {
 		doubleRelease(b)
 		return
 	}
-	for i, p := range b.parents {
+	parents := b.parents
+	b.parents = [2]*Batch{}
+	if !poison(b) && b.pool != nil {
+		b.pool.put(b)
+	}
+	for _, p := range parents {
 		if p != nil {
-			b.parents[i] = nil
 			p.Release()
 		}
-	}
-	if poison(b) {
-		return
-	}
-	if b.pool != nil {
-		b.pool.put(b)
 	}
 }

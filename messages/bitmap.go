@@ -13,12 +13,3 @@ func ClearBit(m []byte, i int) { m[i>>3] &^= 1 << (i & 7) }
 
 // BitmapLen is the number of bytes that hold n bits.
 func BitmapLen(n int) int { return (n + 7) >> 3 }
-
-func fillBits(m []byte, n int) {
-	for i := range m[:n>>3] {
-		m[i] = 0xff
-	}
-	if r := n & 7; r != 0 {
-		m[n>>3] |= byte(1<<r) - 1
-	}
-}

@@ -8,17 +8,10 @@ package messages
 type Builder struct {
 	pool     *Pool
 	b        *Batch
-	side     *sideBuffers
 	rows     int
 	unitFrom int
 	base     ID128
 	multi    bool // some unit had more than one row
-}
-
-// sideBuffers are recycled with the batch they were filled for.
-type sideBuffers struct {
-	a, b     []uint64
-	arrivals []EventTime
 }
 
 // NewBuilder returns a builder of batches with schema s.
@@ -30,13 +23,8 @@ func NewBuilder(s *Schema) *Builder {
 
 func (bl *Builder) next() {
 	bl.b = bl.pool.Get()
-	if bl.b.sideBuf == nil {
-		bl.b.sideBuf = &sideBuffers{}
-	}
-	bl.side = bl.b.sideBuf
-	bl.side.a = bl.side.a[:0]
-	bl.side.b = bl.side.b[:0]
-	bl.side.arrivals = bl.side.arrivals[:0]
+	s := &bl.b.side
+	s.a, s.b, s.arrivals = s.a[:0], s.b[:0], s.arrivals[:0]
 	bl.rows, bl.unitFrom, bl.multi = 0, 0, false
 }
 
@@ -86,7 +74,7 @@ func (bl *Builder) SetOrigin(base ID128) { bl.base = base }
 // EndUnit ends a unit: the rows finished since the previous EndUnit came from
 // the given source offset and carry the given broker (or else arrival) time.
 func (bl *Builder) EndUnit(offset uint64, arrival EventTime) {
-	s := bl.side
+	s := &bl.b.side
 	for path := range bl.rows - bl.unitFrom {
 		s.a = append(s.a, offset)
 		s.b = append(s.b, uint64(path))
@@ -97,17 +85,23 @@ func (bl *Builder) EndUnit(offset uint64, arrival EventTime) {
 }
 
 // Finish publishes the rows built so far as a batch with one reference, owned
-// by the caller, and starts the next batch. Rows finished by EndRow but not yet
-// by EndUnit belong to the batch without a lineage.
+// by the caller, and starts the next batch. If some of its rows were finished by
+// EndRow but not by EndUnit, the batch has no lineage. What was appended behind
+// the last EndRow is dropped.
 func (bl *Builder) Finish() *Batch {
 	b := bl.b
 	b.n = bl.rows
-	if len(bl.side.a) == bl.rows && bl.rows > 0 {
-		b.lineage = Lineage{Base: bl.base, A: bl.side.a}
-		if bl.multi {
-			b.lineage.B = bl.side.b
+	for i := range b.own {
+		if b.own[i].n != bl.rows || len(b.own[i].children) > 0 {
+			b.own[i].Truncate(bl.rows)
 		}
-		b.arrivals = bl.side.arrivals
+	}
+	if s := &b.side; len(s.a) == bl.rows && bl.rows > 0 {
+		b.lineage = Lineage{Base: bl.base, A: s.a}
+		if bl.multi {
+			b.lineage.B = s.b
+		}
+		b.arrivals = s.arrivals
 	}
 	b.Publish()
 	bl.next()

@@ -25,14 +25,21 @@ type IntervalValue struct {
 // fixed-width buffer and an empty range in the offsets.
 //
 // A Column is written by one goroutine until the batch that holds it is
-// published, which freezes it; from then on it is read-only. The slices that
-// the accessors return alias the column.
+// published, which freezes it; from then on it is read-only, and writing to it
+// panics. The slices that the accessors return alias the column.
+//
+// The zero Column is an empty column of type void; Reset gives it another type.
 type Column struct {
-	typ      Type
-	n        int
-	valid    []byte   // nil: no NULLs; else BitmapLen(n) bytes
-	fixed    []uint64 // backing of the fixed-width buffer or the boolean bits
-	offsets  []int32
+	typ Type
+	n   int
+	// room is the number of values up to which appending is a plain store.
+	// Invariant: 0 while the column is frozen or has a bitmap, else at most limit.
+	room int
+	// limit is the number of values the fixed-width buffer or the offsets hold.
+	limit    int
+	valid    []byte   // nil: no NULLs; else BitmapLen(n) bytes; never nil for kind Null
+	fixed    []uint64 // backing of the fixed-width buffer or the boolean bits, whole capacity
+	offsets  []int32  // n+1 of them for kinds with offsets
 	data     []byte
 	children []Column
 	validBuf []byte // keeps the bitmap's capacity while valid is nil
@@ -50,7 +57,8 @@ func (c *Column) Len() int { return c.n }
 // scratch whose buffers may be taken with Swap.
 func (c *Column) Frozen() bool { return c.frozen }
 
-// Validity returns the validity bitmap, or nil when no value is NULL.
+// Validity returns the validity bitmap, or nil when no value is NULL. Bits from
+// Len on are unspecified.
 func (c *Column) Validity() []byte { return c.valid }
 
 // IsNull reports whether value i is NULL.
@@ -62,7 +70,18 @@ func view[T any](c *Column) []T {
 	if c.n == 0 {
 		return nil
 	}
+	if invariants {
+		c.mustBeWide(int(unsafe.Sizeof(*new(T))))
+	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(c.fixed))), c.n)
+}
+
+// mustBeWide panics when a column is used as one of another width, which would
+// reach beyond its buffer. Only builds with invariants check it.
+func (c *Column) mustBeWide(size int) {
+	if c.typ.Kind.Width() != size {
+		panic(fmt.Sprintf("messages: a column of type %s is used as one of %d-byte values", c.typ, size))
+	}
 }
 
 // Int8s returns the values of a tinyint column.
@@ -132,166 +151,18 @@ func (c *Column) Str(i int) string {
 // (0), or the struct<key,value> entries of a map (0).
 func (c *Column) Child(i int) *Column { return &c.children[i] }
 
-// Reset makes c an empty column of type t, keeping its buffers.
-func (c *Column) Reset(t Type) {
-	c.mustBeWritable()
-	if t.Kind != c.typ.Kind || len(t.Fields) > 0 || t.Elem != nil || t.Kind == Decimal {
-		c.retype(t)
-	}
-	c.n = 0
-	c.valid = nil
-	c.data = c.data[:0]
-	if t.Kind.HasOffsets() {
-		if cap(c.offsets) == 0 {
-			c.offsets = make([]int32, 1, 16)
-		}
-		c.offsets = c.offsets[:1]
-		c.offsets[0] = 0
-	}
-	for i := range c.children {
-		c.children[i].Reset(childType(t, i))
-	}
-}
-
-func (c *Column) retype(t Type) {
-	c.typ = t
-	want := 0
-	switch t.Kind {
-	case Struct:
-		want = len(t.Fields)
-	case Array, Map:
-		want = 1
-	}
-	if len(c.children) != want {
-		c.children = make([]Column, want)
-	}
-}
-
-func childType(t Type, i int) Type {
-	switch t.Kind {
-	case Struct:
-		return t.Fields[i].Type
-	case Map:
-		return StructType(Field{"key", *t.Key}, Field{"value", *t.Elem})
-	default:
-		return *t.Elem
-	}
-}
-
-func (c *Column) mustBeWritable() {
-	if c.frozen {
-		panic("messages: write to a column of a published batch")
-	}
-}
-
-// Resize sets the length to n values for filling through the accessors. Values
-// and offsets beyond the old length are unspecified; no value is NULL beyond
-// the old length. Data is not touched. Struct children are resized too.
-func (c *Column) Resize(n int) {
-	c.mustBeWritable()
-	c.growFixed(n)
-	if c.typ.Kind.HasOffsets() {
-		c.offsets = grow(c.offsets, n+1)
-	}
-	if c.typ.Kind == Struct {
-		for i := range c.children {
-			c.children[i].Resize(n)
-		}
-	}
-	old := c.n
-	c.n = n
-	if c.valid != nil {
-		c.growValid(old)
-	}
-}
-
-func (c *Column) growFixed(n int) {
-	words := 0
-	if w := c.typ.Kind.Width(); w > 0 {
-		words = (n*w + 7) / 8
-	} else if c.typ.Kind == Boolean {
-		words = (n + 63) / 64
-	}
-	c.fixed = grow(c.fixed, words)
-}
-
-// grow returns s with length n, keeping its content and at least doubling its
-// capacity when it must be moved.
-func grow[T any](s []T, n int) []T {
-	if n <= cap(s) {
-		return s[:n]
-	}
-	out := make([]T, n, max(n, 2*cap(s), 16))
-	copy(out, s)
-	return out
-}
-
-// growValid extends the bitmap from old values to c.n, new bits set.
-func (c *Column) growValid(old int) {
-	need := BitmapLen(c.n)
-	c.valid = grow(c.valid, need)
-	c.validBuf = c.valid
-	if old >= c.n {
-		return
-	}
-	for i := old; i < c.n && i&7 != 0; i++ {
-		SetBit(c.valid, i)
-	}
-	for i := (old + 7) >> 3; i < need; i++ {
-		c.valid[i] = 0xff
-	}
-}
-
-// EnsureValidity gives the column a bitmap, all bits set if it had none, and
-// returns it for writing.
-func (c *Column) EnsureValidity() []byte {
-	if c.valid == nil {
-		c.mustBeWritable()
-		c.valid = grow(c.validBuf[:0], BitmapLen(c.n))
-		c.validBuf = c.valid
-		for i := range c.valid {
-			c.valid[i] = 0xff
-		}
-	}
-	return c.valid
-}
-
-// DropValidity declares that no value is NULL.
-func (c *Column) DropValidity() { c.mustBeWritable(); c.valid = nil }
-
-// SetNull makes value i NULL. For kinds with offsets the caller keeps the
-// range empty.
-func (c *Column) SetNull(i int) { ClearBit(c.EnsureValidity(), i) }
-
-// SetData replaces the bytes of a string or binary column whose offsets the
-// caller fills. The column takes b over.
-func (c *Column) SetData(b []byte) { c.mustBeWritable(); c.data = b }
-
-// SetValidity makes m, which holds at least Len bits, the validity bitmap; nil
-// means that no value is NULL. The column takes m over.
-func (c *Column) SetValidity(m []byte) {
-	c.mustBeWritable()
-	c.valid = m
-	if m != nil {
-		c.validBuf = m
-	}
-}
-
-// Swap exchanges type, length and buffers with o. Neither may be frozen.
+// Swap exchanges type, length and buffers with o. Neither may be frozen. The
+// caller of an expression takes its scratch away with it and leaves its own
+// spent buffers to be filled next.
 func (c *Column) Swap(o *Column) {
 	c.mustBeWritable()
 	o.mustBeWritable()
 	*c, *o = *o, *c
 }
 
-// share makes c a second header over o's buffers.
-func (c *Column) share(o *Column) {
-	*c = *o
-	c.validBuf = nil
-}
-
 func (c *Column) freeze() {
 	c.frozen = true
+	c.room = 0
 	for i := range c.children {
 		c.children[i].freeze()
 	}
@@ -309,6 +180,9 @@ func (c *Column) thaw() {
 func (c *Column) Check() error {
 	if c.valid != nil && len(c.valid) < BitmapLen(c.n) {
 		return fmt.Errorf("messages: validity has %d bytes for %d values", len(c.valid), c.n)
+	}
+	if c.n > c.limit {
+		return fmt.Errorf("messages: %s column has room for %d of %d values", c.typ, c.limit, c.n)
 	}
 	limit := len(c.data)
 	switch c.typ.Kind {

@@ -39,14 +39,18 @@ func (e EventTime) String() string {
 	return e.Time().Format("2006-01-02T15:04:05.999999Z07:00")
 }
 
-// Minus returns e-d, saturating at NoEventTime, and leaves both limits alone.
+// Minus returns e-d, without reaching or passing the limits, which it leaves
+// alone.
 func (e EventTime) Minus(d time.Duration) EventTime {
 	if e == NoEventTime || e == MaxEventTime {
 		return e
 	}
-	r := int64(e) - d.Microseconds()
-	if d > 0 && r > int64(e) {
+	r := e - EventTime(d.Microseconds())
+	switch {
+	case d > 0 && (r > e || r == NoEventTime):
 		return NoEventTime + 1
+	case d < 0 && (r < e || r == MaxEventTime):
+		return MaxEventTime - 1
 	}
-	return EventTime(r)
+	return r
 }
