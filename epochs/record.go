@@ -4,7 +4,7 @@ import "github.com/streamd-io/streamd/messages"
 
 // Record is the commit record of one epoch: with it the epoch exists, without
 // it nothing of the epoch does. It is written last and by compare-and-set on
-// its predecessor. The encoding is messages/wire.
+// its predecessor. EncodeRecord and DecodeRecord have the encoding.
 type Record struct {
 	Epoch, Prev messages.Epoch
 	Attempt     uint64
