@@ -2,6 +2,7 @@ package connectors
 
 import (
 	"context"
+	"io"
 	"log/slog"
 
 	"github.com/streamd-io/streamd/connectors/format"
@@ -70,7 +71,7 @@ type Env struct {
 	Log   *slog.Logger
 	Clock Clock
 	// Stdout is where the console sink writes.
-	Stdout interface{ Write([]byte) (int, error) }
+	Stdout io.Writer
 	// BaseDir is what relative paths are relative to; "" is the working
 	// directory.
 	BaseDir string

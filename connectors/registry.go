@@ -1,10 +1,12 @@
 package connectors
 
 import (
-	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/option"
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // Registry finds connectors and formats by name. It is immutable and safe for
@@ -14,29 +16,32 @@ type Registry struct {
 	formats    []format.Format
 }
 
-// NewRegistry makes a registry; names must be unique within each list.
+// NewRegistry makes a registry; names must be unique within each list, without
+// regard to case and underscores. The lists are copied.
 func NewRegistry(cs []Connector, fs []format.Format) (*Registry, error) {
 	seen := map[string]bool{}
 	for _, c := range cs {
-		if seen[c.Name] {
-			return nil, fmt.Errorf("connectors: %q is registered twice", c.Name)
+		if seen[option.Fold(c.Name)] {
+			return nil, fault.New(fault.Config, "connectors: %q is registered twice", c.Name)
 		}
-		seen[c.Name] = true
+		seen[option.Fold(c.Name)] = true
 	}
 	clear(seen)
 	for _, f := range fs {
-		if seen[f.Name] {
-			return nil, fmt.Errorf("connectors: format %q is registered twice", f.Name)
+		if seen[option.Fold(f.Name)] {
+			return nil, fault.New(fault.Config, "connectors: format %q is registered twice", f.Name)
 		}
-		seen[f.Name] = true
+		seen[option.Fold(f.Name)] = true
 	}
-	return &Registry{connectors: cs, formats: fs}, nil
+	return &Registry{connectors: slices.Clone(cs), formats: slices.Clone(fs)}, nil
 }
 
-// Connectors lists all connectors in the order of registration.
+// Connectors lists all connectors in the order of registration. The slice
+// must not be changed.
 func (r *Registry) Connectors() []Connector { return r.connectors }
 
-// Formats lists all formats in the order of registration.
+// Formats lists all formats in the order of registration. The slice
+// must not be changed.
 func (r *Registry) Formats() []format.Format { return r.formats }
 
 // Connector finds a connector; the error names the nearest one.
@@ -65,7 +70,7 @@ func (r *Registry) Format(name string) (format.Format, error) {
 
 func notFound(what, name string, names []string) error {
 	if n, ok := option.Nearest(name, names); ok {
-		return fmt.Errorf("unknown %s %q (did you mean %s?)", what, name, n)
+		return fault.New(fault.Config, "unknown %s %q (did you mean %s?)", what, name, n)
 	}
-	return fmt.Errorf("unknown %s %q (known: %v)", what, name, names)
+	return fault.New(fault.Config, "unknown %s %q (known: %s)", what, name, strings.Join(names, ", "))
 }

@@ -104,6 +104,21 @@ func (r *Rows) Record(payload []byte, m *Meta) error {
 		return nil
 	}
 	r.builder.AbortUnit()
+	return r.refuse(payload, err, m)
+}
+
+// Refuse applies the policy to a record that cannot be handed to the decoder,
+// for instance because it is too large. payload may be a prefix of it.
+func (r *Rows) Refuse(payload []byte, cause error, m *Meta) error {
+	r.Payloads++
+	r.PayloadBytes += len(payload)
+	return r.refuse(payload, cause, m)
+}
+
+func (r *Rows) refuse(payload []byte, err error, m *Meta) error {
+	if k := fault.KindOf(err); k != fault.BadRow {
+		return fault.Wrap(k, err, "decode a record") // not the record's fault: no policy applies
+	}
 	origin := ""
 	if m.Origin != nil {
 		origin = m.Origin()
@@ -131,7 +146,7 @@ func (r *Rows) Record(payload []byte, m *Meta) error {
 
 func (r *Rows) decode(payload []byte, m *Meta) error {
 	if r.decoder == nil {
-		return fmt.Errorf("the source has no format")
+		return fault.New(fault.Config, "the source has no format; add format = '...'")
 	}
 	return r.decoder.Decode(r.builder, payload, m.Fill)
 }
@@ -142,6 +157,33 @@ func preview(p []byte) string {
 		return fmt.Sprintf("%q... (%d bytes)", p[:limit], len(p))
 	}
 	return fmt.Sprintf("%q", p)
+}
+
+// Full reports whether a Read that may add maxRows records should return: it
+// counts good and bad records and their bytes, so that neither a run of bad
+// records nor one of huge ones makes a Read unbounded.
+func (r *Rows) Full(maxRows int) bool {
+	const maxBytes = 4 << 20
+	return r.builder.Rows() >= maxRows || r.Payloads >= maxRows || r.PayloadBytes >= maxBytes
+}
+
+// Header offers the first line of a file to the decoder, which may take it as
+// the names of the columns. It reports whether the line was a header and is
+// done with. It must come before the records of the file, also when reading
+// starts in its middle.
+func (r *Rows) Header(line []byte) (bool, error) {
+	h, ok := r.decoder.(format.HeaderDecoder)
+	if !ok {
+		return false, nil
+	}
+	return h.Header(line)
+}
+
+// Continues tells whether a record goes on behind the end of a line; open is
+// the answer for its previous line, false for its first one.
+func (r *Rows) Continues(line []byte, open bool) bool {
+	j, ok := r.decoder.(format.LineJoiner)
+	return ok && j.Continues(line, open)
 }
 
 // Finish returns the collected rows as a batch owned by the caller, or nil when

@@ -2,6 +2,7 @@ package connectors
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/streamd-io/streamd/messages"
 )
@@ -28,11 +29,29 @@ const (
 
 // String names the guarantee as the option does.
 func (g Guarantee) String() string {
-	return [...]string{"at_least_once", "exactly_once", "converges", "transactional"}[g]
+	switch g {
+	case AtLeastOnce:
+		return "at_least_once"
+	case ExactlyOnce:
+		return "exactly_once"
+	case Converges:
+		return "converges"
+	case Transactional:
+		return "transactional"
+	}
+	return fmt.Sprintf("guarantee(%d)", uint8(g))
 }
 
 // String names the visibility as the option does.
-func (v Visibility) String() string { return [...]string{"at_once", "epoch"}[v] }
+func (v Visibility) String() string {
+	switch v {
+	case AtOnce:
+		return "at_once"
+	case PerEpoch:
+		return "epoch"
+	}
+	return fmt.Sprintf("visibility(%d)", uint8(v))
+}
 
 // SinkTraits say what a sink can do; the planner checks the query against them.
 type SinkTraits struct {
@@ -70,7 +89,6 @@ type WriteRequest struct {
 	Offer       Offer
 	// KeyColumns are the columns that identify a row in update mode, else nil.
 	KeyColumns []int
-	// Describe returns the committed epoch's number for messages; may be nil.
 }
 
 // Token is what a sink needs to finish or repeat an epoch. It is stored in the

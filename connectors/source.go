@@ -61,7 +61,8 @@ type Reader interface {
 	// returned ends the attempt, and its fault kind decides what follows.
 	Read(ctx context.Context, dst *Rows) error
 	// Committed tells that everything before next is durable, in order, once per
-	// epoch in which next changed. Sources that must acknowledge upstream do it here.
+	// epoch in which next changed. Sources that must acknowledge upstream do it
+	// here. It may be called while a Read is in progress.
 	Committed(ctx context.Context, next Offset) error
 	// Close releases everything. It is called exactly once, after the last Read
 	// has returned.

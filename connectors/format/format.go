@@ -20,6 +20,27 @@ type Decoder interface {
 	Decode(dst *messages.Builder, payload []byte, fill func(*messages.Builder)) error
 }
 
+// HeaderDecoder is implemented by decoders of formats whose files may begin
+// with a line that names the columns.
+type HeaderDecoder interface {
+	Decoder
+	// Header takes the first line of a file, without its newline. It reports
+	// whether the line was a header (then it is not decoded); an error is of kind
+	// fault.Config. It is called before the file's records are decoded, whatever
+	// record comes first.
+	Header(line []byte) (bool, error)
+}
+
+// LineJoiner is implemented by decoders of formats in which a record may hold
+// line breaks.
+type LineJoiner interface {
+	Decoder
+	// Continues reports whether the record goes on behind line (without its
+	// newline). open is the answer for the record's previous line, false for its
+	// first.
+	Continues(line []byte, open bool) bool
+}
+
 // Encoder turns rows into bytes.
 type Encoder interface {
 	// Encode appends row i (a physical index) of b to dst and returns it. An

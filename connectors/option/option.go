@@ -36,7 +36,7 @@ type Option struct {
 	Default  string // as written by the user; "" means unset
 	Required bool
 	Values   []string // for Enum
-	Min, Max int64    // for Int, when not both 0: the allowed range
+	Min, Max int64    // for Int, when not both 0: the allowed range; Max 0 means no upper limit
 	Doc      string   // one or two sentences: what, unit, meaning of the default
 }
 
@@ -54,6 +54,10 @@ type Error struct {
 	Hint string
 }
 
+// FaultKind returns fault.Config: only the user can correct an option.
+func (e *Error) FaultKind() fault.Kind { return fault.Config }
+
+// Error returns the text and, in parentheses, the hint.
 func (e *Error) Error() string {
 	if e.Hint != "" {
 		return e.Text + " (" + e.Hint + ")"
@@ -81,7 +85,11 @@ func Fold(key string) string {
 // Hints maps folded keys of other systems to advice, such as
 // checkpointlocation.
 var hints = map[string]string{
-	"checkpointlocation": "checkpoints live below the directory given by --dir",
+	"checkpointlocation":   "checkpoints live below the directory given by --dir",
+	"maxfilespertrigger":   "there are no triggers; max_rows_per_second limits the rate",
+	"maxbytespertrigger":   "there are no triggers; max_rows_per_second limits the rate",
+	"maxoffsetspertrigger": "there are no triggers; max_rows_per_second limits the rate",
+	"latestfirst":          "files are read in the order of their modification time",
 }
 
 // Parse checks the given values against the options and fills in defaults. It
@@ -93,6 +101,7 @@ func Parse(what string, opts []Option, given []Given) (Values, []*Error) {
 		known[Fold(opts[i].Name)] = &opts[i]
 	}
 	v := Values{byName: make(map[string]value, len(opts))}
+	seen := make(map[string]bool, len(given)) // names given once, well or badly
 	var errs []*Error
 	for _, g := range given {
 		o, ok := known[Fold(g.Key)]
@@ -100,10 +109,11 @@ func Parse(what string, opts []Option, given []Given) (Values, []*Error) {
 			errs = append(errs, unknown(what, opts, g))
 			continue
 		}
-		if cur, dup := v.byName[o.Name]; dup && cur.given {
+		if seen[o.Name] {
 			errs = append(errs, &Error{Key: g.Key, Pos: g.Pos, Text: fmt.Sprintf("%s: option %s is given twice", what, o.Name)})
 			continue
 		}
+		seen[o.Name] = true
 		if err := o.check(g.Value); err != nil {
 			errs = append(errs, &Error{Key: g.Key, Pos: g.Pos, Text: fmt.Sprintf("%s: option %s: %v", what, o.Name, err)})
 			continue
@@ -115,7 +125,7 @@ func Parse(what string, opts []Option, given []Given) (Values, []*Error) {
 		if _, ok := v.byName[o.Name]; ok {
 			continue
 		}
-		if o.Required {
+		if o.Required && !seen[o.Name] {
 			errs = append(errs, &Error{Key: o.Name, Pos: -1, Text: fmt.Sprintf("%s: option %s is missing", what, o.Name), Hint: o.Doc})
 			continue
 		}

@@ -1,6 +1,7 @@
 package option
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,15 +12,16 @@ import (
 )
 
 func (o *Option) check(text string) error {
+	if o.Required && strings.TrimSpace(text) == "" {
+		return errors.New("it is empty; " + o.Doc)
+	}
 	switch o.Kind {
 	case Int:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return fmt.Errorf("%q is not a whole number", text)
 		}
-		if (o.Min != 0 || o.Max != 0) && (n < o.Min || (o.Max != 0 && n > o.Max)) {
-			return fmt.Errorf("%d is out of range [%d, %d]", n, o.Min, o.Max)
-		}
+		return o.checkRange(n)
 	case Bool:
 		if _, err := ParseBool(text); err != nil {
 			return err
@@ -43,6 +45,19 @@ func (o *Option) check(text string) error {
 			hint = "did you mean " + n + "?"
 		}
 		return fmt.Errorf("%q is not allowed (%s)", text, hint)
+	}
+	return nil
+}
+
+// checkRange holds an Int to Min and Max.
+func (o *Option) checkRange(n int64) error {
+	switch {
+	case o.Min == 0 && o.Max == 0:
+		return nil
+	case o.Max == 0 && n < o.Min:
+		return fmt.Errorf("%d is too small; give at least %d", n, o.Min)
+	case o.Max != 0 && (n < o.Min || n > o.Max):
+		return fmt.Errorf("%d is out of range; give a number from %d to %d", n, o.Min, o.Max)
 	}
 	return nil
 }
@@ -86,11 +101,12 @@ func ParseDuration(text string) (time.Duration, error) {
 	var total time.Duration
 	for i := 0; i < len(fields); i += 2 {
 		n, err := strconv.ParseInt(fields[i], 10, 64)
-		unit, ok := durationUnits[strings.TrimSuffix(fields[i+1], "s")]
+		// The unit as written comes first: "ms" is not the plural of "m".
+		unit, ok := durationUnits[fields[i+1]]
 		if !ok {
-			unit, ok = durationUnits[fields[i+1]]
+			unit, ok = durationUnits[strings.TrimSuffix(fields[i+1], "s")]
 		}
-		if err != nil || !ok || n < 0 || n > math.MaxInt64/int64(unit) {
+		if err != nil || !ok || n < 0 || n > (math.MaxInt64-int64(total))/int64(unit) {
 			return 0, badDuration(text)
 		}
 		total += time.Duration(n) * unit
@@ -131,6 +147,10 @@ func ParseBytes(text string) (int64, error) {
 
 // Has reports whether the user gave the option a value.
 func (v Values) Has(name string) bool { return v.byName[name].given }
+
+// Declared reports whether the option is among those the values were parsed
+// for. All other methods but Has panic for options that are not.
+func (v Values) Declared(name string) bool { _, ok := v.byName[name]; return ok }
 
 // String returns the text of an option, "" when unset.
 func (v Values) String(name string) string { return v.get(name).text }
