@@ -103,6 +103,9 @@ func (c *Chain) Len() int { return len(c.steps) }
 // Link returns operator i and its task.
 func (c *Chain) Link(i int) Link { return c.steps[i].link }
 
+// Reached is the watermark that operator i has been brought to.
+func (c *Chain) Reached(i int) messages.EventTime { return c.steps[i].wm }
+
 // Deliver queues a batch of the given input of the first operator. The chain
 // takes over one reference.
 func (c *Chain) Deliver(input int, b *messages.Batch) {

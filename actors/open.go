@@ -1,0 +1,269 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/streamd-io/streamd/actors/operator"
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// wire connects the subtask with its neighbours and opens, in the worker, its
+// operators, reader and writer.
+func (s *subtask) wire(m *wireMsg) {
+	for i, l := range s.stage.outs {
+		f := &fanout{link: l, views: messages.NewViewPool()}
+		for _, c := range l.consumers(s.index) {
+			o := &outlet{owner: s, pid: m.outs[i][c], input: l.inletOf(s.index, c), wm: messages.NoEventTime}
+			s.outlet = append(s.outlet, o)
+			f.outlets = append(f.outlets, o)
+		}
+		s.outs = append(s.outs, f)
+	}
+	for _, r := range m.ins {
+		s.inlets = append(s.inlets, &inlet{pid: r.pid, outlet: r.outlet, input: r.input, wm: messages.NoEventTime})
+	}
+	last := messages.Epoch(0)
+	if s.from != nil {
+		last = s.from.Epoch
+	}
+	s.barrier.aligner = epochs.NewAligner(len(s.inlets), last)
+	s.worker.Submit(func() { s.post(s.openAll()) })
+}
+
+// openAll runs in the worker.
+func (s *subtask) openAll() *openedMsg {
+	m := &openedMsg{wm: messages.NoEventTime}
+	if m.err = fault.Inject("rec/restore"); m.err != nil {
+		return m
+	}
+	if m.err = s.openOperators(m); m.err != nil {
+		return m
+	}
+	if s.sink != nil {
+		m.writer, m.err = s.sink.committer.Writer(s.ctxIO, s.index, s.stage.parallelism)
+		if m.err != nil {
+			return m
+		}
+	}
+	if s.source != nil {
+		m.err = s.openReader(m)
+	}
+	return m
+}
+
+func (s *subtask) openReader(m *openedMsg) error {
+	spec := s.source.spec
+	for range readSlots {
+		r, err := spec.Rows()
+		if err != nil {
+			return err
+		}
+		m.slots = append(m.slots, r)
+	}
+	var err error
+	m.reader, err = spec.Source.Open(s.ctxIO, connectors.ReadRequest{
+		Partition: s.source.partition, From: s.source.offset, Bounded: spec.Bounded, MaxRows: s.cfg.BatchRows,
+	})
+	return err
+}
+
+func (s *subtask) openOperators(m *openedMsg) error {
+	if s.source != nil {
+		m.wm = s.source.restoredWM
+	}
+	for i, n := range s.stage.ops {
+		op := n.op()
+		t := s.task(i, n)
+		if err := op.Open(t); err != nil {
+			return fault.At(fault.Location{Operator: n.name, Subtask: s.index, Parallelism: s.stage.parallelism}, err)
+		}
+		m.ops = append(m.ops, op)
+		m.tasks = append(m.tasks, t)
+		if c := s.restored(n.name); c != nil && s.source == nil {
+			m.wm = max(m.wm, c.Watermark)
+		}
+		if p, ok := op.(partitionClock); ok && s.source != nil {
+			m.clock = p
+			p.Restore(s.source.restoredWM)
+		}
+		st, ok := op.(operator.Stateful)
+		if !ok || s.from == nil {
+			continue
+		}
+		if err := restore(s.ctxIO, s.cfg.Store, s.from, t, st.Snapshots()); err != nil {
+			return fault.At(fault.Location{Operator: n.name, Subtask: s.index, Parallelism: s.stage.parallelism}, err)
+		}
+	}
+	return nil
+}
+
+// restored returns the counters of an operator in the record restored from.
+func (s *subtask) restored(uid string) *epochs.Counters {
+	if s.from == nil {
+		return nil
+	}
+	for i := range s.from.Counters {
+		if s.from.Counters[i].Operator == uid {
+			return &s.from.Counters[i]
+		}
+	}
+	return nil
+}
+
+func (s *subtask) task(i int, n *Node) *operator.Task {
+	from, to := operator.KeyRange(s.index, s.stage.parallelism)
+	clock := s.sys.cfg.Clock
+	return &operator.Task{
+		Query: s.cfg.Query, UID: n.name, Index: s.index, Parallelism: s.stage.parallelism, From: from, To: to,
+		Incarnation: s.cfg.Incarnation, Log: s.sys.cfg.Log, Now: clock.Mono,
+		SetTimer:   func(d operator.Domain, at time.Duration) { s.setTimer(i, d, at) },
+		Counters:   &epochs.Counters{Operator: n.name, Watermark: messages.NoEventTime},
+		OnRowError: n.errs,
+	}
+}
+
+// restore loads the key groups of a subtask and checks them against the chains
+// of the commit record: a missing, extra or altered segment is damage.
+func restore(ctx context.Context, store epochs.Segments, rec *epochs.Record, t *operator.Task, snap operator.Snapshotter) error {
+	type seen struct {
+		n   uint32
+		sum uint64
+	}
+	got := map[uint16]seen{}
+	apply := func(seg epochs.Segment) error {
+		g := got[seg.Group]
+		if seg.Base {
+			g = seen{}
+		}
+		g.n++
+		g.sum = chainSum(g.sum, crc32.Checksum(seg.Data, castagnoli), seg.Base)
+		got[seg.Group] = g
+		return snap.Restore(seg)
+	}
+	ranges := []epochs.LoadRange{{Operator: t.UID, From: t.From, To: t.To, UpTo: rec.Epoch}}
+	ranges = append(ranges, epochs.LoadRange{Operator: t.UID, From: epochs.OperatorGroup, To: epochs.OperatorGroup + 1, UpTo: rec.Epoch})
+	for _, r := range ranges {
+		if err := store.Load(ctx, r, apply); err != nil {
+			return err
+		}
+	}
+	for i := range rec.Chains {
+		c := &rec.Chains[i]
+		if c.Operator != t.UID || (c.Group != epochs.OperatorGroup && (c.Group < t.From || c.Group >= t.To)) {
+			continue
+		}
+		if g := got[c.Group]; g.n != c.Segments || g.sum != c.Sum {
+			return fmt.Errorf("key group %d of epoch %d: %d segments with checksum %x, the commit record says %d with %x: %w",
+				c.Group, rec.Epoch, g.n, g.sum, c.Segments, c.Sum, epochs.ErrDamaged)
+		}
+		delete(got, c.Group)
+	}
+	for g := range got {
+		return fmt.Errorf("key group %d has segments that the commit record of epoch %d does not know: %w", g, rec.Epoch, epochs.ErrDamaged)
+	}
+	return nil
+}
+
+// chainSum chains the checksums of a key group's segments; a base starts anew.
+func chainSum(prev uint64, sum uint32, base bool) uint64 {
+	if base {
+		prev = 0
+	}
+	return (prev*0x100000001b3 ^ uint64(sum)) + 1
+}
+
+// open takes over what the worker has opened.
+func (s *subtask) open(m *openedMsg) {
+	links := make([]operator.Link, len(m.ops))
+	for i := range m.ops {
+		links[i] = operator.Link{Op: m.ops[i], Task: m.tasks[i]}
+	}
+	s.chain = operator.NewChain(links, m.wm, s)
+	if s.source != nil {
+		s.source.reader, s.source.slots, s.source.clock = m.reader, m.slots, m.clock
+	}
+	if s.sink != nil {
+		s.sink.writer = m.writer
+	}
+	if m.err != nil {
+		s.fail(m.err)
+		return
+	}
+	if s.source == nil {
+		s.wm = m.wm
+	} else {
+		for _, o := range s.outlet {
+			o.watermark(m.wm)
+		}
+	}
+	s.opened = true
+	s.ctx.Send(s.query, &subtaskReady{subtask: s.id})
+}
+
+// closeOpened closes what was opened for a subtask that is gone.
+func (s *subtask) closeOpened(m *openedMsg) {
+	for _, op := range m.ops {
+		if err := op.Close(); err != nil {
+			s.sys.cfg.Log.Warn("close operator", "query", s.cfg.Query, "operator", s.stage.name(), "error", err)
+		}
+	}
+	if m.reader != nil {
+		if err := m.reader.Close(); err != nil {
+			s.sys.cfg.Log.Warn("close reader", "query", s.cfg.Query, "operator", s.stage.name(), "error", err)
+		}
+	}
+	if m.writer != nil {
+		if err := m.writer.Close(); err != nil {
+			s.sys.cfg.Log.Warn("close writer", "query", s.cfg.Query, "operator", s.stage.name(), "error", err)
+		}
+	}
+}
+
+// start lets a source read.
+func (s *subtask) start() {
+	if s.source != nil {
+		s.source.started = true
+		s.poll()
+	}
+}
+
+// timerSlot is the one timer of an operator.
+type timerSlot struct {
+	generation uint64
+	at         time.Duration
+	stop       func() bool
+}
+
+func (t *timerSlot) cancel() {
+	if t.stop != nil {
+		t.stop()
+		t.stop = nil
+	}
+}
+
+func (s *subtask) setTimer(op int, d operator.Domain, at time.Duration) {
+	t := &s.timers[op]
+	t.cancel()
+	t.generation++
+	t.at = at
+	g := t.generation
+	t.stop = s.sys.cfg.Clock.AfterFunc(at-s.sys.cfg.Clock.Mono(), func() {
+		s.post(&timerMsg{op: op, domain: d, generation: g})
+	})
+}
+
+func (s *subtask) timer(m *timerMsg) {
+	t := &s.timers[m.op]
+	if m.generation != t.generation || !s.opened {
+		return
+	}
+	t.stop = nil
+	s.tellChanged()
+	s.chain.Timer(m.op, m.domain, t.at, messages.EventTimeOf(s.sys.cfg.Clock.Now()))
+}

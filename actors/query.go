@@ -1,0 +1,459 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// queryActor runs one attempt: it deploys the stages, hosts the Coordinator,
+// writes commit records, and takes everything down when the attempt ends. It
+// does little enough itself that nothing in it should fail.
+type queryActor struct {
+	sys   *System
+	cfg   AttemptConfig
+	att   *Attempt
+	ctxIO context.Context
+	ctx   actor.Context
+	self  *actor.PID
+
+	worker  Worker // deploys, checks, writes records
+	commits Worker // commits sinks
+	names   map[string]int
+
+	stages   []*stage
+	subtasks []*subtaskRef
+	sinks    []*sinkRef
+	waiting  int // subtasks that are not ready yet
+	reading  int // source subtasks that still read
+
+	coord     *epochs.Coordinator
+	stopTimer func() bool
+	timerGen  uint64
+	open      map[messages.Epoch]*openEpoch
+	chains    map[chainKey]epochs.Chain
+	base      map[string]epochs.Counters
+	requests  []func(error)
+	history   []messages.Epoch // the newest committed epochs, oldest first
+	injected  messages.Epoch
+	draining  bool
+	ended     bool // all sources have ended by themselves
+
+	closing  bool
+	finished bool // Finish was reached: the end is a good one
+	cause    error
+	children int
+}
+
+type subtaskRef struct {
+	pid   *actor.PID
+	stage *stage
+	index int
+}
+
+type sinkRef struct {
+	node      *Node
+	committer connectors.Committer
+}
+
+type chainKey struct {
+	operator string
+	group    uint16
+}
+
+// openEpoch is an injected epoch that its sinks have not confirmed yet.
+type openEpoch struct {
+	marker   messages.Marker
+	acks     []*subtaskAck
+	injected time.Duration
+	aligned  time.Duration
+	record   *epochs.Record
+	requests []func(error)
+	bytes    int64
+}
+
+type (
+	deployedMsg struct {
+		stages     []*stage
+		partitions map[*Node][]string
+		sinks      []*sinkRef
+		err        error
+	}
+	coordTimer struct{ generation uint64 }
+	checkedMsg struct{ err error }
+	recordMsg  struct {
+		epoch messages.Epoch
+		bytes int64
+		err   error
+	}
+	sinksDoneMsg struct {
+		epoch messages.Epoch
+		err   error
+	}
+	retryCommit  struct{ epoch messages.Epoch }
+	stopDeadline struct{}
+)
+
+func newQueryActor(s *System, ctx context.Context, cfg AttemptConfig, a *Attempt) *queryActor {
+	q := &queryActor{
+		sys: s, cfg: cfg, att: a, ctxIO: ctx, names: map[string]int{},
+		open: map[messages.Epoch]*openEpoch{}, chains: map[chainKey]epochs.Chain{}, base: map[string]epochs.Counters{},
+	}
+	if r := cfg.From; r != nil {
+		q.cfg.Incarnation = r.Incarnation
+		q.history = append(q.history, r.Epoch)
+		for _, c := range r.Chains {
+			q.chains[chainKey{c.Operator, c.Group}] = c
+		}
+		for _, c := range r.Counters {
+			q.base[c.Operator] = c
+		}
+	}
+	return q
+}
+
+// Receive handles one message.
+func (q *queryActor) Receive(ctx actor.Context) {
+	defer func() {
+		if v := recover(); v != nil {
+			q.fail(fault.Recovered(v, debug.Stack()))
+		}
+	}()
+	q.ctx = ctx
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		q.self = ctx.Self()
+		q.worker = q.newWorker("coordinator")
+		q.commits = q.newWorker("sink commits")
+		q.worker.Submit(func() { q.post(q.deploy()) })
+	case *actor.Terminated:
+		q.children--
+		q.maybeDone()
+	case *stoppedMsg:
+		q.names[m.name]--
+		if q.names[m.name] == 0 {
+			delete(q.names, m.name)
+		}
+		q.maybeDone()
+	case *stopDeadline:
+		q.giveUp()
+	case *failedMsg:
+		q.fail(m.err)
+	case *epochMsg:
+		q.request(m)
+	default:
+		if !q.closing {
+			q.protocol(m)
+		} else if d, ok := m.(*deployedMsg); ok {
+			q.sinks = d.sinks
+			q.closeSinks()
+		}
+	}
+}
+
+func (q *queryActor) protocol(msg any) {
+	switch m := msg.(type) {
+	case *deployedMsg:
+		q.spawn(m)
+	case *subtaskReady:
+		q.ready()
+	case *coordTimer:
+		if m.generation == q.timerGen {
+			q.step(epochs.TimerFired{})
+		}
+	case *changedMsg:
+		q.step(epochs.Changed{})
+	case *checkedMsg:
+		q.step(epochs.Ready{Err: m.err})
+	case *subtaskAck:
+		q.acked(m)
+	case *recordMsg:
+		q.recorded(m)
+	case *sinksDoneMsg:
+		q.sinksDone(m)
+	case *retryCommit:
+		q.commitSinks(m.epoch)
+	case *drainMsg:
+		q.drain()
+	case *readingStopped:
+		q.readingEnded()
+	}
+}
+
+// deploy runs in the worker: it finds the partitions, recovers the sinks and
+// plans the stages.
+func (q *queryActor) deploy() *deployedMsg {
+	m := &deployedMsg{partitions: map[*Node][]string{}}
+	counts := map[*Node]int{}
+	for _, n := range q.cfg.Graph.nodes {
+		if n.source == nil {
+			continue
+		}
+		ps, err := n.source.Source.Partitions(q.ctxIO)
+		if err == nil && len(ps) == 0 {
+			err = fault.New(fault.Config, "the source has no partition")
+		}
+		if err != nil {
+			m.err = fault.At(fault.Location{Operator: n.name}, err)
+			return m
+		}
+		m.partitions[n] = ps
+		counts[n] = len(ps)
+	}
+	m.stages = planStages(q.cfg.Graph, counts)
+	for _, n := range q.cfg.Graph.nodes {
+		if n.sink == nil {
+			continue
+		}
+		c, err := q.openSink(n)
+		if c != nil {
+			m.sinks = append(m.sinks, &sinkRef{node: n, committer: c})
+		}
+		if err != nil {
+			m.err = fault.At(fault.Location{Operator: n.name}, err)
+			return m
+		}
+	}
+	return m
+}
+
+func (q *queryActor) openSink(n *Node) (connectors.Committer, error) {
+	c, err := n.sink.Sink.Open(q.ctxIO, connectors.WriteRequest{
+		Query: q.cfg.Query, Sink: n.name, Incarnation: q.cfg.Incarnation, Attempt: q.cfg.Attempt,
+		Schema: n.sink.Schema, Offer: n.sink.Offer, KeyColumns: n.sink.KeyColumns,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var epoch messages.Epoch
+	var token connectors.Token
+	if r := q.cfg.From; r != nil {
+		epoch = r.Epoch
+		for _, s := range r.Sinks {
+			if s.Sink == n.name {
+				token = s.Token
+			}
+		}
+	}
+	if err := fault.Inject("rec/sink"); err != nil {
+		return c, err
+	}
+	return c, c.Recover(q.ctxIO, epoch, token)
+}
+
+// spawn starts the subtasks and tells each its neighbours.
+func (q *queryActor) spawn(m *deployedMsg) {
+	q.sinks = m.sinks
+	if m.err != nil {
+		q.fail(m.err)
+		return
+	}
+	q.stages = m.stages
+	pids := make([][]*actor.PID, len(m.stages))
+	pool := &messagePool{}
+	for _, st := range m.stages {
+		for i := range st.parallelism {
+			s := q.newSubtask(st, i, m.partitions, pool)
+			pid := q.ctx.Spawn(q.sys.propsOf(func() actor.Actor { return s }))
+			q.children++
+			pids[st.index] = append(pids[st.index], pid)
+			q.subtasks = append(q.subtasks, &subtaskRef{pid: pid, stage: st, index: i})
+			if st.source != nil {
+				q.reading++
+			}
+		}
+	}
+	q.waiting = len(q.subtasks)
+	for _, ref := range q.subtasks {
+		q.ctx.Send(ref.pid, q.wiring(ref, pids))
+	}
+}
+
+func (q *queryActor) wiring(ref *subtaskRef, pids [][]*actor.PID) *wireMsg {
+	w := &wireMsg{}
+	for _, l := range ref.stage.outs {
+		w.outs = append(w.outs, pids[l.to.index])
+	}
+	for _, l := range ref.stage.ins {
+		for _, p := range l.producers(ref.index) {
+			w.ins = append(w.ins, inletRef{pid: pids[l.from.index][p], outlet: l.outletOf(p, ref.index), input: l.input})
+		}
+	}
+	return w
+}
+
+func (q *queryActor) newSubtask(st *stage, i int, partitions map[*Node][]string, pool *messagePool) *subtask {
+	s := &subtask{
+		sys: q.sys, cfg: &q.cfg, ctxIO: q.ctxIO, query: q.self, stage: st, id: len(q.subtasks), index: i,
+		pool: pool, views: messages.NewViewPool(), wm: messages.NoEventTime, from: q.cfg.From,
+		timers: make([]timerSlot, len(st.ops)),
+	}
+	s.worker = q.sysWorker(s.workerName("state"))
+	for _, n := range nodesOf(st) {
+		s.nodes = append(s.nodes, &q.att.metrics.Nodes[n.index])
+	}
+	if st.source != nil {
+		s.source = q.newSource(s, st.source, partitions[st.source][i])
+	}
+	if st.sink != nil {
+		k := &sinkHalf{s: s, spec: st.sink.sink, base: sinkBase(q.cfg.Incarnation, st.sink.name)}
+		for _, r := range q.sinks {
+			if r.node == st.sink {
+				k.committer = r.committer
+			}
+		}
+		k.writes = q.sysWorker(s.workerName("writer"))
+		k.flushes = q.looseWorker()
+		s.sink = k
+	}
+	return s
+}
+
+func (q *queryActor) newSource(s *subtask, n *Node, partition string) *sourceHalf {
+	h := &sourceHalf{
+		spec: n.source, partition: partition, frozen: map[messages.Epoch]connectors.Offset{}, restoredWM: messages.NoEventTime,
+		reads: q.looseWorker(), acks: q.sysWorker(s.workerName("reader")),
+	}
+	if q.cfg.From == nil {
+		return h
+	}
+	for _, st := range q.cfg.From.Sources {
+		if st.Source == n.name && st.Partition == partition {
+			h.offset = append(h.offset, st.Offset...)
+			h.restoredWM, h.rows = st.Watermark, st.Rows
+		}
+	}
+	return h
+}
+
+func nodesOf(st *stage) []*Node {
+	var ns []*Node
+	if st.source != nil {
+		ns = append(ns, st.source)
+	}
+	ns = append(ns, st.ops...)
+	if st.sink != nil {
+		ns = append(ns, st.sink)
+	}
+	return ns
+}
+
+// sysWorker makes a worker whose end is reported by stoppedMsg under its name.
+func (q *queryActor) sysWorker(name string) Worker {
+	q.names[name]++
+	return q.looseWorker()
+}
+
+// looseWorker makes a worker that is stopped from the end of another one.
+func (q *queryActor) looseWorker() Worker {
+	return q.sys.cfg.Executor.Worker("", func(err error) { q.post(&failedMsg{err: err}) })
+}
+
+func (q *queryActor) newWorker(name string) Worker { return q.sysWorker(name) }
+
+func (q *queryActor) post(msg any) { q.sys.as.Root.Send(q.self, msg) }
+
+// fail ends the attempt for the given reason; the first one counts.
+func (q *queryActor) fail(err error) {
+	if !q.closing {
+		q.cause = err
+		q.close()
+	}
+}
+
+// close takes everything down: the context ends, subtasks stop, and when all
+// actors and workers have returned the attempt is done.
+func (q *queryActor) close() {
+	q.closing = true
+	q.att.cancel()
+	if q.stopTimer != nil {
+		q.stopTimer()
+	}
+	for _, ref := range q.subtasks {
+		q.ctx.Stop(ref.pid)
+	}
+	q.sys.cfg.Clock.AfterFunc(q.cfg.StopTimeout, func() { q.post(&stopDeadline{}) })
+	root, self := q.sys.as.Root, q.self
+	q.commits.Stop(func() { root.Send(self, &stoppedMsg{name: "sink commits"}) })
+	q.worker.Stop(func() { root.Send(self, &stoppedMsg{name: "coordinator"}) })
+	q.maybeDone()
+}
+
+// maybeDone ends the attempt when nothing of it is left.
+func (q *queryActor) maybeDone() {
+	if !q.closing || q.children > 0 || len(q.names) > 0 {
+		return
+	}
+	q.closeSinks()
+	q.finish()
+}
+
+func (q *queryActor) closeSinks() {
+	for _, s := range q.sinks {
+		if err := s.committer.Close(); err != nil {
+			q.sys.cfg.Log.Warn("close sink", "query", q.cfg.Query, "operator", s.node.name, "error", err)
+		}
+	}
+	q.sinks = nil
+}
+
+// giveUp ends the attempt although something does not return.
+func (q *queryActor) giveUp() {
+	names := make([]string, 0, len(q.names))
+	for n := range q.names {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	q.cause = fault.New(fault.Config, "%s did not stop within %s (after: %v)", strings.Join(names, ", "), q.cfg.StopTimeout, q.cause)
+	q.names, q.children = nil, 0
+	q.finish()
+}
+
+func (q *queryActor) finish() {
+	select {
+	case <-q.att.done:
+		return
+	default:
+	}
+	if !q.finished {
+		q.att.err = q.cause
+		if q.cause == nil {
+			q.att.err = ErrStopped
+		}
+	}
+	q.att.final = q.finished
+	if !q.finished {
+		q.att.err = fault.At(fault.Location{Query: q.cfg.Query}, q.att.err)
+	}
+	for _, done := range q.requests {
+		done(q.att.endError())
+	}
+	for _, o := range q.open {
+		for _, done := range o.requests {
+			done(q.att.endError())
+		}
+	}
+	close(q.att.done)
+	q.ctx.Stop(q.self)
+}
+
+func (q *queryActor) request(m *epochMsg) {
+	if q.closing {
+		m.done(fmt.Errorf("the query is stopping: %w", ErrStopped))
+		return
+	}
+	q.requests = append(q.requests, m.done)
+	if q.coord != nil {
+		q.step(epochs.EpochRequested{})
+	}
+}

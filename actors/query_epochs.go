@@ -1,0 +1,406 @@
+package actors
+
+import (
+	"context"
+	"sort"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// commitRetry is the pause before a sink commit that failed for a passing
+// reason is tried again.
+const commitRetry = 200 * time.Millisecond
+
+// ready counts subtasks that have opened; with the last one the protocol starts
+// and sources read.
+func (q *queryActor) ready() {
+	q.waiting--
+	if q.waiting > 0 {
+		return
+	}
+	var last messages.Epoch
+	if q.cfg.From != nil {
+		last = q.cfg.From.Epoch
+	}
+	q.coord = epochs.NewCoordinator(epochs.CoordinatorConfig{
+		Interval: q.cfg.EpochInterval, Timeout: q.cfg.EpochTimeout, Subtasks: len(q.subtasks),
+		Committed: last, Next: q.cfg.NextEpoch,
+	})
+	q.step(epochs.Started{})
+	q.toSources(&startMsg{})
+	if len(q.requests) > 0 {
+		q.step(epochs.EpochRequested{})
+	}
+	if q.draining {
+		q.toSources(&stopReading{})
+	}
+}
+
+func (q *queryActor) toSources(msg any) {
+	for _, ref := range q.subtasks {
+		if ref.stage.source != nil {
+			q.ctx.Send(ref.pid, msg)
+		}
+	}
+}
+
+func (q *queryActor) drain() {
+	if q.draining {
+		return
+	}
+	q.draining = true
+	if q.coord != nil {
+		q.toSources(&stopReading{})
+	}
+}
+
+// readingEnded counts sources that have stopped: after a drain, or since they
+// have ended. With the last one the final epoch is due.
+func (q *queryActor) readingEnded() {
+	q.reading--
+	if q.reading == 0 {
+		q.step(epochs.DrainRequested{})
+	}
+}
+
+// step tells the Coordinator and does what it asks for.
+func (q *queryActor) step(ev epochs.Event) {
+	// Actions are copied: carrying one out may lead to another step.
+	for _, a := range append([]epochs.Action(nil), q.coord.Step(q.sys.cfg.Clock.Mono(), ev)...) {
+		if q.closing {
+			return
+		}
+		q.act(a)
+	}
+}
+
+func (q *queryActor) act(a epochs.Action) {
+	switch a := a.(type) {
+	case epochs.SetTimer:
+		q.setTimer(a.At)
+	case epochs.Precheck:
+		store, ctx := q.cfg.Store, q.ctxIO
+		q.worker.Submit(func() { q.post(&checkedMsg{err: store.Check(ctx)}) })
+	case epochs.Inject:
+		q.injectMarker(a.Marker)
+	case epochs.WriteRecord:
+		q.writeRecord(a.Epoch, a.Prev)
+	case epochs.CommitSinks:
+		q.commitSinks(a.Epoch)
+	case epochs.AckSources:
+		q.acknowledge(a.Epoch)
+	case epochs.ReportBlocked:
+		q.reportBlocked(a.Err)
+	case epochs.Finish:
+		q.finished = true
+		q.close()
+	case epochs.Fail:
+		q.fail(a.Err)
+	}
+}
+
+func (q *queryActor) setTimer(at time.Duration) {
+	if q.stopTimer != nil {
+		q.stopTimer()
+	}
+	q.timerGen++
+	g := q.timerGen
+	q.stopTimer = q.sys.cfg.Clock.AfterFunc(at-q.sys.cfg.Clock.Mono(), func() { q.post(&coordTimer{generation: g}) })
+}
+
+func (q *queryActor) injectMarker(m messages.Marker) {
+	if err := fault.Inject("mark/inject"); err != nil {
+		q.fail(err)
+		return
+	}
+	o := &openEpoch{marker: m, injected: q.sys.cfg.Clock.Mono()}
+	if m.Flush {
+		o.requests, q.requests = q.requests, nil
+	}
+	q.open[m.Epoch] = o
+	q.injected = m.Epoch
+	for _, s := range q.sinks {
+		s.committer.Begin(m.Epoch)
+	}
+	q.toSources(&injectMsg{marker: m})
+}
+
+func (q *queryActor) acked(m *subtaskAck) {
+	if o := q.open[m.epoch]; o != nil {
+		o.acks = append(o.acks, m)
+		o.aligned = q.sys.cfg.Clock.Mono()
+	}
+	q.step(epochs.SubtaskAcked{Subtask: m.subtask, Epoch: m.epoch})
+}
+
+// writeRecord collects the sinks' tokens and writes the commit record, in the
+// worker.
+func (q *queryActor) writeRecord(e, prev messages.Epoch) {
+	o := q.open[e]
+	rec := q.record(o, e, prev)
+	o.record = rec
+	sinks := append([]*sinkRef(nil), q.sinks...)
+	tokens := q.tokens(o)
+	ctx, store, witness := q.ctxIO, q.cfg.Store, q.cfg.Witness
+	q.worker.Submit(func() {
+		m := &recordMsg{epoch: e}
+		m.bytes, m.err = writeRecord(ctx, store, rec, sinks, tokens)
+		if m.err == nil && witness != nil {
+			m.err = witness(e)
+		}
+		q.post(m)
+	})
+}
+
+func writeRecord(ctx context.Context, store epochs.Segments, rec *epochs.Record, sinks []*sinkRef, tokens map[*Node][]connectors.Token) (int64, error) {
+	for _, s := range sinks {
+		if err := fault.Inject("sink/prepare"); err != nil {
+			return 0, err
+		}
+		t, err := s.committer.Prepare(ctx, rec.Epoch, tokens[s.node])
+		if err != nil {
+			return 0, fault.At(fault.Location{Operator: s.node.name, Epoch: uint64(rec.Epoch)}, err)
+		}
+		rec.Sinks = append(rec.Sinks, epochs.SinkState{Sink: s.node.name, Epoch: rec.Epoch, Token: t})
+	}
+	data, err := epochs.EncodeRecord(rec)
+	if err != nil {
+		return 0, err
+	}
+	if err := fault.Inject("epoch/commit.write"); err != nil {
+		return 0, err
+	}
+	if err := store.Commit(ctx, rec.Prev, rec.Epoch, data); err != nil {
+		return 0, fault.Wrap(fault.Restart, err, "write commit record %d", rec.Epoch)
+	}
+	return int64(len(data)), fault.Inject("epoch/commit.synced")
+}
+
+// record makes the commit record of an epoch from the acknowledgements.
+func (q *queryActor) record(o *openEpoch, e, prev messages.Epoch) *epochs.Record {
+	rec := &epochs.Record{
+		Epoch: e, Prev: prev, Attempt: q.cfg.Attempt, Query: q.cfg.Query, Incarnation: q.cfg.Incarnation,
+		WallMicros: q.sys.cfg.Clock.Now().UnixMicro(), Final: o.marker.Final, Plan: q.cfg.Plan,
+	}
+	sums := map[string]*epochs.Counters{}
+	for _, a := range o.acks {
+		if a.source != nil {
+			rec.Sources = append(rec.Sources, *a.source)
+		}
+		for i := range a.counters {
+			addCounters(sums, &a.counters[i])
+		}
+		for _, s := range a.segs {
+			q.extendChain(s)
+			o.bytes += int64(s.bytes)
+		}
+	}
+	q.keepAbsent(rec)
+	for _, c := range sums {
+		rec.Counters = append(rec.Counters, plus(*c, q.base[c.Operator]))
+	}
+	for _, c := range q.chains {
+		rec.Chains = append(rec.Chains, c)
+	}
+	sort.Slice(rec.Sources, func(i, j int) bool {
+		a, b := rec.Sources[i], rec.Sources[j]
+		return a.Source < b.Source || a.Source == b.Source && a.Partition < b.Partition
+	})
+	sort.Slice(rec.Counters, func(i, j int) bool { return rec.Counters[i].Operator < rec.Counters[j].Operator })
+	sort.Slice(rec.Chains, func(i, j int) bool {
+		a, b := rec.Chains[i], rec.Chains[j]
+		return a.Operator < b.Operator || a.Operator == b.Operator && a.Group < b.Group
+	})
+	q.publishCounters(rec)
+	return rec
+}
+
+// keepAbsent carries over the positions of partitions that a source does not
+// list at present, so that one that comes back goes on where it stopped.
+func (q *queryActor) keepAbsent(rec *epochs.Record) {
+	if q.cfg.From == nil {
+		return
+	}
+	have := map[[2]string]bool{}
+	for _, s := range rec.Sources {
+		have[[2]string{s.Source, s.Partition}] = true
+	}
+	for _, s := range q.cfg.From.Sources {
+		if !have[[2]string{s.Source, s.Partition}] {
+			rec.Sources = append(rec.Sources, s)
+		}
+	}
+}
+
+// addCounters sums the subtasks of an operator. Their watermarks are equal but
+// for operators that run per source partition, where the smallest counts.
+func addCounters(sums map[string]*epochs.Counters, c *epochs.Counters) {
+	sum := sums[c.Operator]
+	if sum == nil {
+		cp := *c
+		sums[c.Operator] = &cp
+		return
+	}
+	wm := min(sum.Watermark, c.Watermark)
+	*sum = plus(*sum, *c)
+	sum.StateRows += c.StateRows
+	sum.StateBytes += c.StateBytes
+	sum.Watermark = wm
+}
+
+// plus adds the row counts of b to a.
+func plus(a, b epochs.Counters) epochs.Counters {
+	a.In += b.In
+	a.Out += b.Out
+	a.Late += b.Late
+	a.Filtered += b.Filtered
+	a.Bad += b.Bad
+	a.Absorbed += b.Absorbed
+	a.Deduplicated += b.Deduplicated
+	a.Adopted += b.Adopted
+	a.Evicted += b.Evicted
+	return a
+}
+
+func (q *queryActor) publishCounters(rec *epochs.Record) {
+	for i := range q.att.metrics.Nodes {
+		n := &q.att.metrics.Nodes[i]
+		for _, c := range rec.Counters {
+			if c.Operator == n.Name {
+				n.Late.Store(int64(c.Late))
+				n.StateRows.Store(c.StateRows)
+				n.StateBytes.Store(c.StateBytes)
+			}
+		}
+	}
+}
+
+func (q *queryActor) extendChain(s segmentInfo) {
+	k := chainKey{s.id.Operator, s.id.Group}
+	c := q.chains[k]
+	if s.base || c.Segments == 0 {
+		c = epochs.Chain{Operator: s.id.Operator, Group: s.id.Group, Base: s.id.Epoch}
+	}
+	if s.base {
+		c.BaseBytes = int64(s.bytes)
+	} else {
+		c.DeltaBytes += int64(s.bytes)
+	}
+	c.Sum = chainSum(c.Sum, s.sum, s.base)
+	c.Segments++
+	c.Last = s.id.Epoch
+	q.chains[k] = c
+}
+
+func (q *queryActor) tokens(o *openEpoch) map[*Node][]connectors.Token {
+	out := map[*Node][]connectors.Token{}
+	for _, a := range o.acks {
+		st := q.subtasks[a.subtask].stage
+		if st.sink != nil {
+			out[st.sink] = append(out[st.sink], a.token)
+		}
+	}
+	return out
+}
+
+func (q *queryActor) recorded(m *recordMsg) {
+	if m.err != nil {
+		q.fail(m.err)
+		return
+	}
+	o := q.open[m.epoch]
+	o.bytes += m.bytes
+	q.att.last = m.epoch
+	if q.cfg.OnEpoch != nil {
+		q.cfg.OnEpoch(q.report(o))
+	}
+	q.step(epochs.RecordSynced{Epoch: m.epoch})
+}
+
+func (q *queryActor) report(o *openEpoch) EpochReport {
+	r := EpochReport{Record: o.record, Bytes: o.bytes, Aligned: o.aligned - o.injected, MaxEventTime: messages.NoEventTime}
+	r.Duration = q.sys.cfg.Clock.Mono() - o.injected
+	for _, s := range o.record.Sources {
+		r.MaxEventTime = max(r.MaxEventTime, s.Watermark)
+	}
+	return r
+}
+
+// commitSinks commits an epoch in every sink; what fails for a passing reason is
+// tried again, for as long as it takes.
+func (q *queryActor) commitSinks(e messages.Epoch) {
+	sinks := append([]*sinkRef(nil), q.sinks...)
+	rec, ctx := q.open[e].record, q.ctxIO
+	q.commits.Submit(func() {
+		m := &sinksDoneMsg{epoch: e}
+		for _, s := range sinks {
+			if m.err = fault.Inject("sink/commit"); m.err != nil {
+				break
+			}
+			if m.err = s.committer.Commit(ctx, e, tokenOf(rec, s.node.name)); m.err != nil {
+				m.err = fault.At(fault.Location{Operator: s.node.name, Epoch: uint64(e)}, m.err)
+				break
+			}
+		}
+		q.post(m)
+	})
+}
+
+func tokenOf(rec *epochs.Record, sink string) connectors.Token {
+	for _, s := range rec.Sinks {
+		if s.Sink == sink {
+			return s.Token
+		}
+	}
+	return nil
+}
+
+func (q *queryActor) sinksDone(m *sinksDoneMsg) {
+	switch {
+	case m.err == nil:
+		q.step(epochs.SinksCommitted{Epoch: m.epoch})
+	case fault.KindOf(m.err) == fault.Transient:
+		q.sys.cfg.Log.Warn("sink commit, trying again", "query", q.cfg.Query, "epoch", m.epoch, "error", m.err)
+		e := m.epoch
+		q.sys.cfg.Clock.AfterFunc(commitRetry, func() { q.post(&retryCommit{epoch: e}) })
+	default:
+		q.fail(m.err)
+	}
+}
+
+// acknowledge ends an epoch: sources may forget it, and so may the store what
+// only older epochs needed.
+func (q *queryActor) acknowledge(e messages.Epoch) {
+	o := q.open[e]
+	delete(q.open, e)
+	q.toSources(&committedMsg{epoch: e})
+	for _, done := range o.requests {
+		done(nil)
+	}
+	q.history = append(q.history, e)
+	if len(q.history) > epochs.Retain {
+		q.history = q.history[1:]
+	}
+	keep, injected := q.history[0], q.injected
+	store, ctx, log, query := q.cfg.Store, q.ctxIO, q.sys.cfg.Log, q.cfg.Query
+	q.worker.Submit(func() {
+		if err := store.Drop(ctx, keep, injected); err != nil && ctx.Err() == nil {
+			log.Warn("drop old checkpoint data", "query", query, "epoch", e, "error", err)
+		}
+	})
+}
+
+func (q *queryActor) reportBlocked(err error) {
+	if q.cfg.OnStatus == nil {
+		return
+	}
+	r := StatusReport{Blocked: err != nil}
+	if err != nil {
+		r.Reason = err.Error()
+	}
+	q.cfg.OnStatus(r)
+}

@@ -1,0 +1,296 @@
+package actors
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// readSlots is how many reads are outstanding: while one result is processed
+// the next is read.
+const readSlots = 2
+
+// partitionClock is implemented by the operator that derives the watermark of a
+// source partition (package eventtime). Its state is one instant, kept in the
+// partition's entry of the commit record.
+type partitionClock interface {
+	Watermark() messages.EventTime
+	Restore(wm messages.EventTime)
+}
+
+// sourceHalf is the part of a subtask that reads one partition. Only the rows
+// that have been processed count as read: what waits in a slot at the marker
+// belongs to the next epoch.
+type sourceHalf struct {
+	spec      *SourceSpec
+	partition string
+	reads     Worker
+	acks      Worker
+	reader    connectors.Reader
+	slots     []*connectors.Rows // free slots
+	ready     []*polledMsg       // results not yet processed, oldest first
+	offset    connectors.Offset  // behind the last processed record
+	rows      uint64             // since the query first started
+	reading   int                // reads outstanding
+	stopping  bool               // no more reads
+	told      bool               // the query actor knows that reading has stopped
+	ended     bool
+	started   bool
+
+	idle       bool
+	status     connectors.Status
+	generation uint64 // of the idle timer
+	idleStop   func() bool
+
+	// frozen are the offsets of epochs that are not acknowledged yet.
+	frozen map[messages.Epoch]connectors.Offset
+	clock  partitionClock
+	// restoredWM is the partition's watermark in the record restored from.
+	restoredWM messages.EventTime
+}
+
+// poll keeps reads outstanding while there are free slots.
+func (s *subtask) poll() {
+	src := s.source
+	for src.started && !src.stopping && !src.ended && len(src.slots) > 0 {
+		slot := src.slots[len(src.slots)-1]
+		src.slots = src.slots[:len(src.slots)-1]
+		src.reading++
+		reader, ctx := src.reader, s.ctxIO
+		src.reads.Submit(func() {
+			slot.Reset()
+			err := fault.Inject("src/read")
+			if err == nil {
+				err = reader.Read(ctx, slot)
+			}
+			s.post(&polledMsg{slot: slot, b: slot.Finish(), err: err})
+		})
+	}
+}
+
+// polled takes the outcome of a read.
+func (s *subtask) polled(m *polledMsg) {
+	src := s.source
+	src.reading--
+	if m.err != nil && !errors.Is(m.err, io.EOF) {
+		if m.b != nil {
+			m.b.Release()
+		}
+		s.fail(fault.At(fault.Location{Operator: s.stage.source.name + " partition " + src.partition}, m.err))
+		return
+	}
+	if src.stopping && !src.ended {
+		// Read too late for this attempt: it stays unread.
+		if m.b != nil {
+			m.b.Release()
+		}
+		s.sayStopped()
+		return
+	}
+	src.ready = append(src.ready, m)
+}
+
+// takePolled processes the oldest result. It reports whether there was one.
+func (s *subtask) takePolled() bool {
+	src := s.source
+	if len(src.ready) == 0 {
+		return false
+	}
+	m := src.ready[0]
+	src.ready = append(src.ready[:0], src.ready[1:]...)
+	s.noteStatus(m.slot)
+	n := s.nodes[0]
+	n.BytesIn.Add(int64(m.slot.PayloadBytes))
+	n.Bad.Add(int64(len(m.slot.Bad)))
+	s.badRecords(m.slot)
+	if len(m.slot.Next) > 0 {
+		src.offset = append(src.offset[:0], m.slot.Next...)
+	}
+	if m.b != nil {
+		src.rows += uint64(m.b.Rows())
+		src.idle = false
+		s.deliver(0, m.b)
+	}
+	if m.b != nil || m.slot.Payloads > 0 {
+		s.tellChanged()
+	}
+	src.slots = append(src.slots, m.slot)
+	if errors.Is(m.err, io.EOF) {
+		s.endOfInput()
+		return true
+	}
+	s.poll()
+	return true
+}
+
+// badRecords reports the records that the policy kept out of the rows.
+func (s *subtask) badRecords(slot *connectors.Rows) {
+	if f := s.source.spec.OnBadRecord; f != nil {
+		for i := range slot.Bad {
+			f(&slot.Bad[i])
+		}
+	}
+}
+
+// tellChanged tells the query actor, once per epoch, that there is something new
+// to commit.
+func (s *subtask) tellChanged() {
+	if !s.changed {
+		s.changed = true
+		s.ctx.Send(s.query, &changedMsg{})
+	}
+}
+
+func (s *subtask) endOfInput() {
+	src := s.source
+	src.ended, src.stopping = true, true
+	s.tellChanged()
+	s.broadcast(messages.End{})
+	s.sayStopped()
+}
+
+// stopReading begins a drain: what has not been processed stays unread.
+func (s *subtask) stopReading() {
+	src := s.source
+	src.stopping = true
+	for _, m := range src.ready {
+		if m.b != nil {
+			m.b.Release()
+		}
+	}
+	src.ready = nil
+	s.sayStopped()
+}
+
+// sayStopped tells the query actor, once, that nothing more will be processed.
+func (s *subtask) sayStopped() {
+	if !s.source.told {
+		s.source.told = true
+		s.ctx.Send(s.query, &readingStopped{subtask: s.id})
+	}
+}
+
+// noteStatus reports a change of the reader's state and starts or ends the wait
+// for idleness. Only a connected reader at the confirmed end of its partition,
+// with nothing unread or unprocessed, may become idle.
+func (s *subtask) noteStatus(slot *connectors.Rows) {
+	src := s.source
+	old := src.status
+	src.status = slot.Status
+	rows := slot.Payloads > 0
+	if src.status.State != connectors.CaughtUp || rows || old.State != connectors.CaughtUp {
+		src.generation++ // an armed idle timer no longer counts
+		src.armed(false)
+	}
+	if src.status.State == connectors.CaughtUp && !src.idle && src.idleStop == nil {
+		s.armIdle()
+	}
+	if src.status != old && s.cfg.OnStatus != nil {
+		s.cfg.OnStatus(StatusReport{
+			Source: s.stage.source.name, Partition: src.partition,
+			Retrying: src.status.State == connectors.Retrying, Reason: src.status.Reason,
+			Lag: src.status.Lag, CaughtUp: src.status.State == connectors.CaughtUp,
+		})
+	}
+}
+
+func (src *sourceHalf) armed(keep bool) {
+	if !keep && src.idleStop != nil {
+		src.idleStop()
+		src.idleStop = nil
+	}
+}
+
+func (s *subtask) armIdle() {
+	src := s.source
+	d := src.spec.IdleTimeout
+	if d == 0 {
+		d = 30 * time.Second
+	}
+	if d < 0 || src.ended {
+		return
+	}
+	src.generation++
+	g := src.generation
+	src.idleStop = s.sys.cfg.Clock.AfterFunc(d, func() { s.post(&idleTick{generation: g}) })
+}
+
+func (s *subtask) idleTick(m *idleTick) {
+	src := s.source
+	if src == nil || m.generation != src.generation || src.ended {
+		return
+	}
+	src.idleStop = nil
+	if len(src.ready) > 0 || s.chain.Busy() || s.outputBlocked() {
+		return
+	}
+	src.idle = true
+	s.tellChanged()
+	s.broadcast(messages.Idle{})
+}
+
+// freeze notes the partition's position for epoch e.
+func (src *sourceHalf) freeze(s *subtask, e messages.Epoch) *epochs.SourceState {
+	off := append(connectors.Offset(nil), src.offset...)
+	src.frozen[e] = off
+	st := &epochs.SourceState{
+		Source: s.stage.source.name, Partition: src.partition, Offset: off,
+		Watermark: messages.NoEventTime, Idle: src.idle, Ended: src.ended, Rows: src.rows,
+	}
+	if src.clock != nil {
+		st.Watermark = src.clock.Watermark()
+	}
+	return st
+}
+
+// committed acknowledges an epoch upstream.
+func (s *subtask) committed(e messages.Epoch) {
+	src := s.source
+	off, ok := src.frozen[e]
+	if !ok {
+		return
+	}
+	delete(src.frozen, e)
+	if len(off) == 0 {
+		return
+	}
+	reader, ctx := src.reader, s.ctxIO
+	src.acks.Submit(func() {
+		err := fault.Inject("src/ack")
+		if err == nil {
+			err = reader.Committed(ctx, off)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.post(&failedMsg{err: fault.Wrap(fault.Restart, err, "acknowledge epoch %d", e)})
+		}
+	})
+}
+
+func (src *sourceHalf) shutdown(s *subtask, stopped func(string) func()) {
+	for _, m := range src.ready {
+		if m.b != nil {
+			m.b.Release()
+		}
+	}
+	src.ready = nil
+	src.armed(false)
+	reader, log, query := src.reader, s.sys.cfg.Log, s.cfg.Query
+	done := stopped(s.workerName("reader"))
+	src.acks.Stop(func() {
+		// Reads may still run; they return since the context has ended.
+		src.reads.Stop(func() {
+			defer done()
+			if reader == nil {
+				return
+			}
+			if err := reader.Close(); err != nil {
+				log.Warn("close reader", "query", query, "partition", src.partition, "error", err)
+			}
+		})
+	})
+}

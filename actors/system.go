@@ -1,0 +1,71 @@
+package actors
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/streamd-io/streamd/connectors"
+)
+
+// SystemConfig configures a System. The zero value works.
+type SystemConfig struct {
+	// Clock is the source of time; nil means the system clock.
+	Clock connectors.Clock
+	// Executor runs blocking work; nil means goroutines.
+	Executor Executor
+	// Schedule, if not nil, is given one function per message to be delivered
+	// and decides when it runs, one at a time: the seam for deterministic
+	// simulation. Nil means that actors run on goroutines.
+	Schedule func(run func())
+	// Log takes the engine's messages; nil discards them.
+	Log *slog.Logger
+}
+
+// System hosts the actors of all queries of a process. It is heavy (about 3 MB);
+// one per process is enough. Safe for concurrent use.
+type System struct {
+	cfg   SystemConfig
+	as    *actor.ActorSystem
+	props []actor.PropsOption
+}
+
+// NewSystem starts an actor system.
+func NewSystem(cfg SystemConfig) *System {
+	if cfg.Clock == nil {
+		cfg.Clock = NewSystemClock()
+	}
+	if cfg.Executor == nil {
+		cfg.Executor = goExecutor{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	s := &System{cfg: cfg}
+	s.as = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+	s.props = []actor.PropsOption{actor.WithSupervisor(stopStrategy{})}
+	if cfg.Schedule != nil {
+		s.props = append(s.props, actor.WithMailbox(func() actor.Mailbox { return &stepMailbox{schedule: cfg.Schedule} }))
+	}
+	return s
+}
+
+// Clock returns the system's clock.
+func (s *System) Clock() connectors.Clock { return s.cfg.Clock }
+
+// Close stops the actor system. All attempts must have ended.
+func (s *System) Close() { s.as.Shutdown() }
+
+func (s *System) propsOf(make func() actor.Actor) *actor.Props {
+	return actor.PropsFromProducer(make, s.props...)
+}
+
+// stopStrategy stops an actor whose Receive panicked in spite of its own
+// recover. Data actors are never restarted in place: that would lose rows.
+type stopStrategy struct{}
+
+func (stopStrategy) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, _, _ any) {
+	sup.StopChildren(child)
+}
