@@ -17,7 +17,7 @@ func Nearest(word string, candidates []string) (string, bool) {
 		if len(f) > maxNearestLen {
 			continue
 		}
-		limit := max(1, max(len(w), len(f))/3)
+		limit := max(len(w), len(f)) / 3
 		if d := distance(w, f); d <= limit && d < bestDistance && d < len(f) {
 			best, bestDistance = c, d
 		}

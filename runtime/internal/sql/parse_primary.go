@@ -346,7 +346,7 @@ func (p *parser) intervalRange(lit *IntervalLit, sum *intervalSum, text string, 
 	last := p.next()
 	from, fromOK := fieldByName(first.span().In(p.src))
 	to, toOK := fieldByName(last.span().In(p.src))
-	if !fromOK || !toOK || from >= to || (from == YearUnit) != (to == MonthUnit) {
+	if !fromOK || !toOK || from >= to || (from <= MonthUnit) != (to <= MonthUnit) {
 		p.failAt(first.span().To(last.span()), fmt.Sprintf("intervals have no fields %s TO %s",
 			strings.ToUpper(first.span().In(p.src)), strings.ToUpper(last.span().In(p.src))),
 			"YEAR TO MONTH, or from DAY, HOUR, MINUTE to a smaller one of HOUR, MINUTE, SECOND")

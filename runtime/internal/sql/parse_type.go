@@ -150,7 +150,7 @@ func (p *parser) intervalType() TypeName {
 		if p.is("TO") {
 			p.next()
 			to, ok := fieldByName(p.peek().span().In(p.src))
-			if !ok || to <= from || (from == YearUnit) != (to == MonthUnit) {
+			if !ok || to <= from || (from <= MonthUnit) != (to <= MonthUnit) {
 				p.unexpected("a smaller field of the same kind of interval")
 			}
 			p.next()
