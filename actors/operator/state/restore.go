@@ -74,7 +74,12 @@ func (r *segmentReader) apply(body []byte, count uint32) error {
 			return damaged(r.seg.SegmentID, "%d operations, the header says %d", n, count)
 		}
 	}
-	for _, t := range r.g.tables {
+	for i := len(r.g.tables) - 1; i >= 0; i-- {
+		t := r.g.tables[i]
+		if t.rows == 0 {
+			r.s.spare.put(r.s, r.s.unlink(r.g, i))
+			continue
+		}
 		for w := range t.cur {
 			t.stored[w] |= t.cur[w]
 			t.cur[w] = 0

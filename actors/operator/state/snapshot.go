@@ -258,7 +258,7 @@ func (s *Store) finishGroup(g *group, number uint16) (seg epochs.Segment, any bo
 		gs.w = segmentWriter{}
 		return epochs.Segment{}, false
 	}
-	kind := kindDelta
+	kind := byte(kindDelta)
 	if gs.base {
 		kind = kindBase
 	}
