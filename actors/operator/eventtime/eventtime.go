@@ -56,8 +56,8 @@ func (o *Operator) Watermark() messages.EventTime { return o.wm }
 // is called before the first row.
 func (o *Operator) Restore(wm messages.EventTime) { o.wm = wm }
 
-// Skewed is the number of rows since the start of the instance that were too far
-// in the future to move the watermark. The rows themselves went on.
+// Skewed is the number of rows since the start of the instance that would have
+// moved the watermark but were too far in the future. The rows themselves went on.
 func (o *Operator) Skewed() uint64 { return o.skewed }
 
 // Open checks the configuration.
@@ -95,27 +95,32 @@ func (o *Operator) mark(b *messages.Batch, c *messages.Column, v *messages.Batch
 	if o.cfg.MaxFutureSkew == 0 {
 		arrivals = nil
 	}
-	rows := b.Rows()
+	sel, rows := b.Selection(), b.Rows()
 	var marks []messages.Mark
-	unitMax := messages.NoEventTime
+	// A row at or before the watermark cannot move it: unitMax starts there.
+	unitMax := o.wm
 	for k := range rows {
-		i := b.Row(k)
-		if valid == nil || messages.BitSet(valid, i) {
-			if at := messages.EventTime(times[i]); at > unitMax && o.credible(at, arrivals, i) {
-				unitMax = at
+		i, next := k, k+1
+		if sel != nil {
+			i = int(sel[k])
+			if next < rows {
+				next = int(sel[next])
 			}
 		}
-		if units != nil && k+1 < rows && units[b.Row(k+1)] == units[i] {
+		if at := messages.EventTime(times[i]); at > unitMax && (valid == nil || messages.BitSet(valid, i)) && o.credible(at, arrivals, i) {
+			unitMax = at
+		}
+		if unitMax == o.wm || units != nil && k+1 < rows && units[next] == units[i] {
 			continue
 		}
 		if wm := unitMax.Minus(o.cfg.Delay); wm > o.wm {
 			o.wm = wm
 			if marks == nil {
-				marks = v.MarkBuffer(rows)
+				marks = v.MarkBuffer(rows - k)
 			}
 			marks = append(marks, messages.Mark{Row: int32(i), At: wm})
 		}
-		unitMax = messages.NoEventTime
+		unitMax = o.wm
 	}
 	return marks
 }
