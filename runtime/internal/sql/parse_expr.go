@@ -107,6 +107,7 @@ func (p *parser) expr() Expr { return p.exprAt(bindAny) }
 // minimum.
 func (p *parser) exprAt(minimum int) Expr {
 	p.enter()
+	start := p.peek().start
 	left := p.prefix(minimum)
 	ceiling := bindPostfix
 	for {
@@ -114,7 +115,7 @@ func (p *parser) exprAt(minimum int) Expr {
 			if bindPredicate < minimum || bindPredicate > ceiling {
 				break
 			}
-			left, ceiling = p.predicate(left, pred), bindPredicate
+			left, ceiling = p.predicate(start, left, pred), bindPredicate
 			continue
 		}
 		t := p.peek()
@@ -124,7 +125,7 @@ func (p *parser) exprAt(minimum int) Expr {
 		}
 		p.next()
 		right := p.exprAt(power + 1)
-		left = &Binary{Span: left.Loc().To(right.Loc()), Op: op, Left: left, Right: right, OpSpan: t.span()}
+		left = &Binary{Span: p.from(start), Op: op, Left: left, Right: right, OpSpan: t.span()}
 		ceiling = power
 	}
 	p.leave()
@@ -135,7 +136,7 @@ func (p *parser) exprAt(minimum int) Expr {
 func (p *parser) prefix(minimum int) Expr {
 	t := p.peek()
 	if t.kind != tokenOp && t.kind != tokenWord {
-		return p.postfix(p.primary())
+		return p.postfix(t.start, p.primary())
 	}
 	switch t.text {
 	case "NOT", "!":
@@ -144,11 +145,11 @@ func (p *parser) prefix(minimum int) Expr {
 		}
 		p.next()
 		x := p.exprAt(bindNot)
-		return &Unary{Span: Span{t.start, x.Loc().End}, Op: Not, X: x}
+		return &Unary{Span: p.from(t.start), Op: Not, X: x}
 	case "-":
 		if p.at(1).kind == tokenNumber {
 			p.next()
-			return p.postfix(p.number(t.start, "-"))
+			return p.postfix(t.start, p.number(t.start, "-"))
 		}
 		return p.unary(Minus)
 	case "+":
@@ -156,13 +157,13 @@ func (p *parser) prefix(minimum int) Expr {
 	case "~":
 		return p.unary(BitNot)
 	}
-	return p.postfix(p.primary())
+	return p.postfix(t.start, p.primary())
 }
 
 func (p *parser) unary(op UnaryOp) Expr {
 	t := p.next()
 	x := p.exprAt(bindUnary)
-	return &Unary{Span: Span{t.start, x.Loc().End}, Op: op, X: x}
+	return &Unary{Span: p.from(t.start), Op: op, X: x}
 }
 
 // predicateAhead returns the keyword of the predicate that comes next, or "".
@@ -186,31 +187,29 @@ func (p *parser) predicateAhead() string {
 	return ""
 }
 
-// predicate reads a predicate behind its first operand.
-func (p *parser) predicate(x Expr, word string) Expr {
-	start := x.Loc().Start
+// predicate reads a predicate behind its first operand, which begins at start.
+func (p *parser) predicate(start int, x Expr, word string) Expr {
 	not := p.accept("NOT")
 	p.next()
 	switch word {
 	case "IS":
-		return p.isTest(x)
+		return p.isTest(start, x)
 	case "IN":
-		return p.in(x, not)
+		return p.in(start, x, not)
 	case "BETWEEN":
 		low := p.exprAt(bindComparison)
 		p.expect("AND")
 		high := p.exprAt(bindComparison)
 		return &Between{Span: p.from(start), Not: not, X: x, Low: low, High: high}
 	case "LIKE":
-		return p.like(x, not, Like)
+		return p.like(start, x, not, Like)
 	case "ILIKE":
-		return p.like(x, not, ILike)
+		return p.like(start, x, not, ILike)
 	}
-	return p.like(x, not, RLike)
+	return p.like(start, x, not, RLike)
 }
 
-func (p *parser) isTest(x Expr) Expr {
-	start := x.Loc().Start
+func (p *parser) isTest(start int, x Expr) Expr {
 	not := p.accept("NOT")
 	if p.accept("DISTINCT") {
 		p.expect("FROM")
@@ -233,8 +232,7 @@ func (p *parser) isTest(x Expr) Expr {
 	return &Is{Span: p.from(start), Not: not, X: x, Test: test}
 }
 
-func (p *parser) in(x Expr, not bool) Expr {
-	start := x.Loc().Start
+func (p *parser) in(start int, x Expr, not bool) Expr {
 	open := p.expect("(")
 	var q *Query
 	var list []Expr
@@ -258,8 +256,7 @@ func (p *parser) in(x Expr, not bool) Expr {
 }
 
 // like reads what stands behind LIKE, ILIKE or RLIKE.
-func (p *parser) like(x Expr, not bool, op LikeOp) Expr {
-	start := x.Loc().Start
+func (p *parser) like(start int, x Expr, not bool, op LikeOp) Expr {
 	if op != RLike && p.isAny("ANY", "SOME", "ALL") && p.at(1).is("(") {
 		all := p.next().text == "ALL"
 		p.expect("(")
@@ -281,9 +278,9 @@ func (p *parser) like(x Expr, not bool, op LikeOp) Expr {
 	return e
 }
 
-// postfix reads field accesses, subscripts, casts and time zones behind x.
-func (p *parser) postfix(x Expr) Expr {
-	start := x.Loc().Start
+// postfix reads field accesses, subscripts, casts and time zones behind x, which
+// begins at start.
+func (p *parser) postfix(start int, x Expr) Expr {
 	for {
 		switch {
 		case p.is("."):

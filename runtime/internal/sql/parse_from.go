@@ -2,16 +2,17 @@ package sql
 
 // fromClause reads the relations of FROM; commas are cross joins.
 func (p *parser) fromClause() Relation {
-	left := p.joins(p.relation())
+	start := p.peek().start
+	left := p.joins(start, p.relation())
 	for p.accept(",") {
-		right := p.joins(p.lateralRelation())
-		left = &Join{Span: left.Loc().To(right.Loc()), Kind: CrossJoin, Left: left, Right: right}
+		right := p.joins(p.peek().start, p.lateralRelation())
+		left = &Join{Span: p.from(start), Kind: CrossJoin, Left: left, Right: right}
 	}
 	return left
 }
 
-// joins reads the joins behind left.
-func (p *parser) joins(left Relation) Relation {
+// joins reads the joins behind left, which begins at start.
+func (p *parser) joins(start int, left Relation) Relation {
 	for {
 		kind := p.joinKind()
 		if kind == 0 {
@@ -25,7 +26,7 @@ func (p *parser) joins(left Relation) Relation {
 			p.next()
 			j.Using = p.identList("column")
 		}
-		j.Span = p.from(left.Loc().Start)
+		j.Span = p.from(start)
 		left = j
 	}
 }
@@ -194,7 +195,7 @@ func (p *parser) relationInParens() (*Query, Relation) {
 	} else {
 		left = p.lateralRelation()
 	}
-	left = p.joins(left)
+	left = p.joins(open.end, left)
 	p.expect(")")
 	if p.is("AS") || p.aliasAhead() {
 		p.failAt(p.peek().span(), "joined tables in parentheses cannot be renamed", "write (SELECT * FROM ...) name")

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -100,7 +101,30 @@ func (p *parser) number(start int, sign string) Expr {
 	if sign != "" {
 		body = sign + body
 	}
-	return &NumberLit{Span: Span{start, t.end}, Kind: kind, Text: body}
+	lit := &NumberLit{Span: Span{start, t.end}, Kind: kind, Text: body}
+	p.checkNumber(lit)
+	return lit
+}
+
+// checkNumber refuses a number that is too large for the type its suffix asks for.
+func (p *parser) checkNumber(lit *NumberLit) {
+	var err error
+	switch lit.Kind {
+	case TinyInt:
+		_, err = strconv.ParseInt(lit.Text, 10, 8)
+	case SmallInt:
+		_, err = strconv.ParseInt(lit.Text, 10, 16)
+	case BigInt:
+		_, err = strconv.ParseInt(lit.Text, 10, 64)
+	case Float:
+		_, err = strconv.ParseFloat(lit.Text, 32)
+	case Double:
+		_, err = strconv.ParseFloat(lit.Text, 64)
+	}
+	if err != nil {
+		name := [...]string{TinyInt: "tinyint", SmallInt: "smallint", BigInt: "bigint", Float: "float", Double: "double"}[lit.Kind]
+		p.failAt(lit.Span, "number "+lit.In(p.src)+" is out of the range of "+name, "")
+	}
 }
 
 func (p *parser) hex() Expr {

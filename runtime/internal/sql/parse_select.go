@@ -28,7 +28,7 @@ func (p *parser) query() *Query {
 			q.With = append(q.With, p.cte())
 		}
 	}
-	q.Body = p.setOperations(p.queryTerm(), 1)
+	q.Body = p.setOperations(p.peek().start, p.queryTerm(), 1)
 	p.queryTail(q)
 	q.Span = p.from(start)
 	return q
@@ -37,7 +37,7 @@ func (p *parser) query() *Query {
 // queryFrom goes on with a query whose first term, in parentheses, has been read
 // as a query of its own.
 func (p *parser) queryFrom(start int, first *Query) *Query {
-	q := &Query{Body: p.setOperations(unwrap(first), 1)}
+	q := &Query{Body: p.setOperations(start, unwrap(first), 1)}
 	p.queryTail(q)
 	q.Span = p.from(start)
 	return q
@@ -65,9 +65,9 @@ func (p *parser) cte() CTE {
 	return c
 }
 
-// setOperations reads set operators behind left. INTERSECT has level 2 and binds
+// setOperations reads set operators behind left, which begins at start. INTERSECT has level 2 and binds
 // stronger than UNION and EXCEPT, level 1.
-func (p *parser) setOperations(left QueryBody, level int) QueryBody {
+func (p *parser) setOperations(start int, left QueryBody, level int) QueryBody {
 	for {
 		op, power := Union, 1
 		switch {
@@ -87,11 +87,12 @@ func (p *parser) setOperations(left QueryBody, level int) QueryBody {
 		if !s.All {
 			p.accept("DISTINCT")
 		}
+		right := p.peek().start
 		s.Right = p.queryTerm()
 		if power == 1 {
-			s.Right = p.setOperations(s.Right, 2)
+			s.Right = p.setOperations(right, s.Right, 2)
 		}
-		s.Span = p.from(left.Loc().Start)
+		s.Span = p.from(start)
 		left = s
 	}
 }
@@ -163,8 +164,8 @@ func (p *parser) queryTail(q *Query) {
 func (p *parser) sortItems() []SortItem {
 	var items []SortItem
 	for {
+		start := p.peek().start
 		s := SortItem{Expr: p.expr()}
-		start := s.Expr.Loc().Start
 		if p.accept("DESC") {
 			s.Desc = true
 		} else {

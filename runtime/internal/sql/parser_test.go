@@ -157,6 +157,7 @@ func TestDialectIsParsedAndPrinted(t *testing.T) {
 			continue
 		}
 		checkPrinted(t, src, stmt)
+		spans(t, src, reflect.ValueOf(stmt), Span{0, len(src)})
 	}
 }
 
@@ -197,30 +198,36 @@ func checkFuzzed(t *testing.T, src string, stmt Statement) {
 	if second := Format(again); second != text {
 		t.Fatalf("printed twice: %q, then %q", text, second)
 	}
-	spans(t, src, reflect.ValueOf(stmt))
+	spans(t, src, reflect.ValueOf(stmt), Span{0, len(src)})
 }
 
-// spans checks that every node stands inside the text.
-func spans(t *testing.T, src string, v reflect.Value) {
+// spans checks that every node stands inside the one above it.
+func spans(t *testing.T, src string, v reflect.Value, outer Span) {
 	t.Helper()
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			spans(t, src, v.Elem())
+			spans(t, src, v.Elem(), outer)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			spans(t, src, v.Index(i))
+			spans(t, src, v.Index(i), outer)
 		}
 	case reflect.Struct:
-		if s, ok := v.Interface().(Span); ok {
-			if s.Start < 0 || s.Start > s.End || s.End > len(src) {
-				t.Fatalf("span %+v is outside of the text %q", s, src)
+		if f := v.FieldByName("Span"); f.IsValid() {
+			s, ok := f.Interface().(Span)
+			if !ok || s == (Span{}) && v.IsZero() {
+				return
 			}
-			return
+			if s.Start < outer.Start || s.Start > s.End || s.End > outer.End {
+				t.Fatalf("%s at %+v %q is outside of %+v in %q", v.Type().Name(), s, s.In(src), outer, src)
+			}
+			outer = s
 		}
 		for i := range v.NumField() {
-			spans(t, src, v.Field(i))
+			if v.Type().Field(i).Name != "Span" {
+				spans(t, src, v.Field(i), outer)
+			}
 		}
 	}
 }
