@@ -62,6 +62,13 @@ func (a *arena) capacity(ref uint64) int {
 	return int(binary.LittleEndian.Uint64(a.pages[pg].buf[off:])>>40) * 8
 }
 
+// fits reports whether a value of n bytes should stay in the block: there is
+// room, and not far too much.
+func (a *arena) fits(ref uint64, n int) bool {
+	room := a.capacity(ref)
+	return room >= n && room <= 4*n+64
+}
+
 // alloc returns the reference of a new block of n bytes with room for room.
 func (a *arena) alloc(sp *spares, owner uint64, n, room int) uint64 {
 	units := (room + 7) / 8
@@ -144,7 +151,7 @@ func (a *arena) release(sp *spares) {
 func owner(id uint32, slot int) uint64 { return uint64(id) | uint64(slot)<<32 }
 
 func (t *table) value(id uint32, i int) *uint64 {
-	return &t.slab[int(id)*t.shape.stride+t.shape.values+i]
+	return &t.slab[int(id)*int(t.stride)+t.shape.values+i]
 }
 
 // grown keeps the store's account of the arena's memory.
@@ -162,7 +169,7 @@ func (t *table) setKey(id uint32, key []byte) {
 	before := t.arena.bytes
 	ref := t.arena.alloc(&t.s.spare, owner(id, keySlot), len(key), len(key))
 	copy(t.arena.read(ref), key)
-	t.slab[int(id)*t.shape.stride] = ref
+	t.slab[int(id)*int(t.stride)] = ref
 	t.grown(before)
 }
 
@@ -178,7 +185,7 @@ func (t *table) setValue(id uint32, i int, v []byte) {
 		t.freeBlock(ref)
 		return
 	}
-	if *ref != 0 && t.arena.capacity(*ref) >= len(v) {
+	if *ref != 0 && t.arena.fits(*ref, len(v)) {
 		_, pg, off := splitRef(*ref)
 		*ref = blockRef(len(v), pg, off)
 		copy(t.arena.read(*ref), v)
@@ -266,7 +273,7 @@ func (t *table) evacuate(pg int) {
 		h := binary.LittleEndian.Uint64(buf[off:])
 		size := header + 8*int(h>>40)
 		if slot := int(h >> 32 & 0xff); slot != deadSlot {
-			at := int(uint32(h))*t.shape.stride + slotWord(t.shape, slot)
+			at := int(uint32(h))*int(t.stride) + slotWord(t.shape, slot)
 			n := int(t.slab[at] >> 32)
 			ref := a.alloc(&t.s.spare, h&(1<<40-1), n, size-header)
 			copy(a.read(ref), buf[off+header:off+header+n])
@@ -279,7 +286,7 @@ func (t *table) evacuate(pg int) {
 	a.freePage(&t.s.spare, pg)
 }
 
-func slotWord(sh shape, slot int) int {
+func slotWord(sh *shape, slot int) int {
 	if slot == keySlot {
 		return 0
 	}

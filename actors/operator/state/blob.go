@@ -39,6 +39,6 @@ func (s *Store) encodeBlob() epochs.Segment {
 	return epochs.Segment{
 		SegmentID: epochs.SegmentID{Operator: s.cfg.UID, Group: epochs.OperatorGroup, Epoch: s.snap.epoch},
 		Base:      true,
-		Data:      w.finish(s.shape, kindBlob, epochs.OperatorGroup, s.snap.epoch),
+		Data:      w.finish(&s.shape, kindBlob, epochs.OperatorGroup, s.snap.epoch),
 	}
 }

@@ -60,7 +60,7 @@ func (c *Cursor) table(g *group) *table {
 	}
 	if !c.begun {
 		c.begun = true
-		c.pane = g.tables[0].pane.pane
+		c.pane = g.tables[0].at
 		return g.tables[0]
 	}
 	i, found := g.search(c.pane)
@@ -68,7 +68,7 @@ func (c *Cursor) table(g *group) *table {
 		return nil
 	}
 	if !found {
-		c.pane, c.id = g.tables[i].pane.pane, 0
+		c.pane, c.id = g.tables[i].at, 0
 	}
 	return g.tables[i]
 }
@@ -84,7 +84,7 @@ func (c *Cursor) next(g *group) {
 		c.begun = false
 		return
 	}
-	c.pane = g.tables[i].pane.pane
+	c.pane = g.tables[i].at
 }
 
 // nextLive returns the first live entry from id on.

@@ -15,22 +15,23 @@ type Entry struct {
 
 // Slots returns the entry's slots for reading; see Store.Mutate for writing.
 func (e Entry) Slots() []uint64 {
-	sh := &e.t.shape
-	at := int(e.id)*sh.stride + sh.words
-	return e.t.slab[at : at+sh.nWords : at+sh.nWords]
+	t := e.t
+	at := int(e.id)*int(t.stride) + int(t.words)
+	end := at + int(t.nWords)
+	return t.slab[at:end:end]
 }
 
 // IntKey returns the key of a store with integer keys.
-func (e Entry) IntKey() int64 { return int64(e.t.slab[int(e.id)*e.t.shape.stride]) }
+func (e Entry) IntKey() int64 { return int64(e.t.slab[int(e.id)*int(e.t.stride)]) }
 
 // Key returns the key of a store with keys of bytes.
-func (e Entry) Key() []byte { return e.t.arena.read(e.t.slab[int(e.id)*e.t.shape.stride]) }
+func (e Entry) Key() []byte { return e.t.arena.read(e.t.slab[int(e.id)*int(e.t.stride)]) }
 
 // Hash returns the lower half of the key's hash.
 func (e Entry) Hash() uint32 { return e.t.hash[e.id] }
 
 // Pane returns the entry's pane.
-func (e Entry) Pane() int64 { return e.t.pane.pane }
+func (e Entry) Pane() int64 { return e.t.at }
 
 // Value returns value i; it is empty when never set.
 func (e Entry) Value(i int) []byte { return e.t.arena.read(*e.t.value(e.id, i)) }
@@ -57,7 +58,7 @@ func (s *Store) MutateValue(e Entry, i int) []byte {
 
 // Timer returns the time the entry's timer is set to, or NoEventTime.
 func (e Entry) Timer() messages.EventTime {
-	return messages.EventTime(e.t.slab[int(e.id)*e.t.shape.stride+e.t.shape.timer] ^ timerBias)
+	return messages.EventTime(e.t.slab[int(e.id)*int(e.t.stride)+e.t.shape.timer] ^ timerBias)
 }
 
 // SetTimer sets the entry's timer, replacing an earlier one; NoEventTime clears

@@ -15,7 +15,7 @@ import (
 // shape, give an error that wraps epochs.ErrDamaged; the store is then of no
 // use.
 func (s *Store) Restore(seg epochs.Segment) error {
-	kind, count, body, err := openSegment(s.shape, seg)
+	kind, count, body, err := openSegment(&s.shape, seg)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (s *Store) Checksum() uint64 {
 		t := e.t
 		at := int(e.id) * t.shape.stride
 		b = binary.LittleEndian.AppendUint16(b[:0], s.cfg.From+uint16(c.group))
-		b = binary.LittleEndian.AppendUint64(b, uint64(t.pane.pane))
+		b = binary.LittleEndian.AppendUint64(b, uint64(t.at))
 		b = binary.LittleEndian.AppendUint32(b, t.hash[e.id])
 		if t.shape.intKeys {
 			b = binary.LittleEndian.AppendUint64(b, t.slab[at])

@@ -78,7 +78,7 @@ func (w *segmentWriter) room(s *Store, n int) {
 func (t *table) recordSize(id uint32) int {
 	n := 1 + 11 + 4 + 8*t.shape.stride
 	if !t.shape.intKeys {
-		n += 5 + int(t.slab[int(id)*t.shape.stride]>>32)
+		n += 5 + int(t.slab[int(id)*int(t.stride)]>>32)
 	}
 	for i := range t.shape.nValues {
 		n += 5 + int(*t.value(id, i)>>32)
@@ -94,10 +94,10 @@ func (w *segmentWriter) setPane(pane int64) {
 }
 
 func (w *segmentWriter) key(op byte, t *table, id uint32) {
-	w.setPane(t.pane.pane)
+	w.setPane(t.at)
 	w.buf = append(w.buf, op)
 	w.buf = binary.LittleEndian.AppendUint32(w.buf, t.hash[id])
-	word := t.slab[int(id)*t.shape.stride]
+	word := t.slab[int(id)*int(t.stride)]
 	if t.shape.intKeys {
 		w.buf = binary.LittleEndian.AppendUint64(w.buf, word)
 	} else {
@@ -131,7 +131,7 @@ func (w *segmentWriter) drop(pane int64) {
 	w.count++
 }
 
-func (w *segmentWriter) finish(sh shape, kind byte, group uint16, e messages.Epoch) []byte {
+func (w *segmentWriter) finish(sh *shape, kind byte, group uint16, e messages.Epoch) []byte {
 	h := w.buf[:segmentHeader]
 	h[0], h[1], h[2], h[3] = segmentVersion, kind, sh.flags(), byte(sh.nValues)
 	binary.LittleEndian.PutUint16(h[4:], uint16(sh.nWords))
@@ -143,7 +143,7 @@ func (w *segmentWriter) finish(sh shape, kind byte, group uint16, e messages.Epo
 	return w.buf
 }
 
-func (sh shape) flags() byte {
+func (sh *shape) flags() byte {
 	f := byte(0)
 	if sh.intKeys {
 		f |= 1
@@ -156,7 +156,7 @@ func (sh shape) flags() byte {
 
 // openSegment verifies header and checksum and returns the body. Errors wrap
 // epochs.ErrDamaged, or ErrNewerFormat for a version from the future.
-func openSegment(sh shape, seg epochs.Segment) (kind byte, count uint32, body []byte, err error) {
+func openSegment(sh *shape, seg epochs.Segment) (kind byte, count uint32, body []byte, err error) {
 	h := seg.Data
 	bad := func(format string, args ...any) (byte, uint32, []byte, error) {
 		return 0, 0, nil, damaged(seg.SegmentID, format, args...)

@@ -265,7 +265,7 @@ func (s *Store) finishGroup(g *group, number uint16) (seg epochs.Segment, any bo
 	seg = epochs.Segment{
 		SegmentID: epochs.SegmentID{Operator: s.cfg.UID, Group: number, Epoch: s.snap.epoch},
 		Base:      gs.base,
-		Data:      gs.w.finish(s.shape, kind, number, s.snap.epoch),
+		Data:      gs.w.finish(&s.shape, kind, number, s.snap.epoch),
 	}
 	gs.w = segmentWriter{}
 	gs.latest = seg.Epoch

@@ -67,8 +67,8 @@ type paneInfo struct {
 
 // group is one key group.
 type group struct {
-	tables []*table // ordered by pane
 	last   *table   // of the latest access
+	tables []*table // ordered by pane
 	rows   int64
 	seg    groupSnapshot
 }
@@ -159,7 +159,7 @@ func (s *Store) groupOf(hash uint64) *group {
 
 // find returns the table of the pane, nil if there is none.
 func (g *group) find(pane int64) *table {
-	if t := g.last; t != nil && t.pane.pane == pane {
+	if t := g.last; t != nil && t.at == pane {
 		return t
 	}
 	if i, ok := g.search(pane); ok {
@@ -172,22 +172,22 @@ func (g *group) find(pane int64) *table {
 func (g *group) search(pane int64) (int, bool) {
 	// Most panes are recent: look from the end, where new panes are.
 	n := len(g.tables)
-	if n == 0 || g.tables[n-1].pane.pane < pane {
+	if n == 0 || g.tables[n-1].at < pane {
 		return n, false
 	}
 	lo, hi := 0, n
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
-		if g.tables[m].pane.pane < pane {
+		if g.tables[m].at < pane {
 			lo = m + 1
 		} else {
 			hi = m
 		}
 	}
-	return lo, lo < n && g.tables[lo].pane.pane == pane
+	return lo, lo < n && g.tables[lo].at == pane
 }
 
-// make returns the table of the pane, a new one if there is none.
+// table returns the table of the pane, a new one if there is none.
 func (s *Store) table(g *group, pane int64) *table {
 	if t := g.find(pane); t != nil {
 		return t
@@ -198,7 +198,7 @@ func (s *Store) table(g *group, pane int64) *table {
 	if !ok {
 		s.panes = slices.Insert(s.panes, j, &paneInfo{pane: pane})
 	}
-	t.pane = s.panes[j]
+	t.pane, t.at = s.panes[j], pane
 	t.pane.tables++
 	g.tables = slices.Insert(g.tables, i, t)
 	g.last = t
@@ -251,7 +251,7 @@ func (s *Store) UpsertInt(hash uint64, pane, key int64) (e Entry, created bool) 
 		return Entry{t, id}, false
 	}
 	id := t.insert(uint32(hash))
-	t.slab[int(id)*t.shape.stride] = uint64(key)
+	t.slab[int(id)*int(t.stride)] = uint64(key)
 	return Entry{t, id}, true
 }
 
@@ -312,8 +312,8 @@ func (s *Store) DropPane(pane int64) int64 {
 func (s *Store) dropTable(g *group, j int) {
 	t := s.unlink(g, j)
 	s.timers.stale += t.timersSet
-	if t.kept && !slices.Contains(g.seg.drops, t.pane.pane) {
-		g.seg.drops = append(g.seg.drops, t.pane.pane)
+	if t.kept && !slices.Contains(g.seg.drops, t.at) {
+		g.seg.drops = append(g.seg.drops, t.at)
 		g.seg.dirty = true
 	}
 	if t.pending {

@@ -20,32 +20,37 @@ import (
 // deleted entry whose tombstone has not been encoded keeps its number and key
 // but is not in the index.
 type table struct {
-	s      *Store
-	g      *group
-	pane   *paneInfo
-	shape  shape
-	number uint32 // position in Store.tables
+	// What every access needs comes first, in two cache lines.
+	at     int64 // the pane
+	mask   uint32
+	stride uint32 // words per record
+	idx    []uint32
+	slab   []uint64
 
-	mask uint32
-	idx  []uint32
-	slab []uint64
-	hash []uint32
-	n    int // entry numbers given out so far
-	rows int // live entries
-	free []uint32
+	words, nWords uint32 // first slot in a record, number of slots
+	dirty         bool   // some bit of cur is set
+	pending       bool   // in the running snapshot and not completely encoded
+	kept          bool   // some entry is or will be part of a segment
+	gone          bool   // dropped
+	number        uint32 // position in Store.tables
+	cur, pend     []uint64
 
-	live, cur, pend, stored []uint64
+	live, stored []uint64
+	hash         []uint32
+	n            int // entry numbers given out so far
+	rows         int // live entries
+	free         []uint32
+
+	s     *Store
+	g     *group
+	pane  *paneInfo
+	shape *shape
 
 	queued    []int64 // per entry: time under which it is queued, or MinInt64
 	timersSet int
 
-	arena arena
-
-	dirty   bool // some bit of cur is set
-	pending bool // in the running snapshot and not completely encoded
-	kept    bool // some entry is or will be part of a segment
-	gone    bool // dropped
-	encPos  int  // next word of pend to encode
+	arena  arena
+	encPos int // next word of pend to encode
 }
 
 const (
@@ -57,12 +62,17 @@ const (
 func (s *Store) newTable(g *group) *table {
 	t := s.spare.take()
 	if t == nil {
-		t = &table{s: s, shape: s.shape, number: uint32(len(s.tables))}
+		t = s.blankTable(uint32(len(s.tables)))
 		s.tables = append(s.tables, t)
 	}
 	t.g, t.gone = g, false
 	s.bytes += t.size()
 	return t
+}
+
+func (s *Store) blankTable(number uint32) *table {
+	sh := &s.shape
+	return &table{s: s, shape: sh, number: number, stride: uint32(sh.stride), words: uint32(sh.words), nWords: uint32(sh.nWords)}
 }
 
 // reset empties the table, keeping its memory except that of the arena.
@@ -100,7 +110,7 @@ func (t *table) findInt(h uint32, key uint64) (uint32, bool) {
 		}
 		if v&^0xffffff == tag {
 			id := v&0xffffff - 1
-			if t.slab[int(id)*t.shape.stride] == key {
+			if t.slab[int(id)*int(t.stride)] == key {
 				return id, true
 			}
 		}
@@ -121,7 +131,7 @@ func (t *table) findBytes(h uint32, key []byte) (uint32, bool) {
 			continue
 		}
 		id := v&0xffffff - 1
-		if t.hash[id] == h && bytes.Equal(t.arena.read(t.slab[int(id)*t.shape.stride]), key) {
+		if t.hash[id] == h && bytes.Equal(t.arena.read(t.slab[int(id)*int(t.stride)]), key) {
 			return id, true
 		}
 	}
@@ -141,7 +151,7 @@ func (t *table) insert(h uint32) uint32 {
 		t.n++
 	}
 	at := int(id) * t.shape.stride
-	clear(t.slab[at : at+t.shape.stride])
+	clear(t.slab[at : at+int(t.stride)])
 	t.hash[id] = h
 	if t.shape.timers {
 		t.queued[id] = math.MinInt64
@@ -192,7 +202,7 @@ func (t *table) growEntries() {
 		}
 		n = maxEntries
 	}
-	t.slab = enlarge(t.slab, n*t.shape.stride)
+	t.slab = enlarge(t.slab, n*int(t.stride))
 	t.hash = enlarge(t.hash, n)
 	if t.shape.timers {
 		old := len(t.queued)
@@ -286,7 +296,7 @@ func (t *table) delete(id uint32) {
 // freeEntry makes the number of a deleted entry available.
 func (t *table) freeEntry(id uint32) {
 	if !t.shape.intKeys {
-		t.freeBlock(&t.slab[int(id)*t.shape.stride])
+		t.freeBlock(&t.slab[int(id)*int(t.stride)])
 	}
 	t.stored[id>>6] &^= 1 << (id & 63)
 	before := cap(t.free)
@@ -325,7 +335,8 @@ func (sp *spares) put(s *Store, t *table) {
 	t.arena.release(sp)
 	sp.peak = max(sp.peak, s.bytes)
 	if sp.bytes+t.size() > max(minSpare, sp.peak) {
-		*t = table{s: s, shape: s.shape, number: t.number, gone: true}
+		*t = *s.blankTable(t.number)
+		t.gone = true
 	}
 	sp.bytes += t.size()
 	sp.tables = append(sp.tables, t)
