@@ -176,7 +176,7 @@ func (s *subtask) persisted(m *persistedMsg) {
 
 func (s *subtask) flushed(m *flushedMsg) {
 	if m.err != nil {
-		s.fail(fault.At(fault.Location{Operator: s.stage.name(), Subtask: s.index, Parallelism: s.stage.parallelism, Epoch: uint64(m.epoch)}, m.err))
+		s.fail(fault.At(fault.Location{Query: s.cfg.Query, Operator: s.stage.name(), Subtask: s.index, Parallelism: s.stage.parallelism, Epoch: uint64(m.epoch)}, m.err))
 		return
 	}
 	s.barrier.sinkWaits = false

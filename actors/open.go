@@ -81,7 +81,7 @@ func (s *subtask) openOperators(m *openedMsg) error {
 		op := n.op()
 		t := s.task(i, n)
 		if err := op.Open(t); err != nil {
-			return fault.At(fault.Location{Operator: n.name, Subtask: s.index, Parallelism: s.stage.parallelism}, err)
+			return fault.At(fault.Location{Query: s.cfg.Query, Operator: n.name, Subtask: s.index, Parallelism: s.stage.parallelism}, err)
 		}
 		m.ops = append(m.ops, op)
 		m.tasks = append(m.tasks, t)
@@ -97,7 +97,7 @@ func (s *subtask) openOperators(m *openedMsg) error {
 			continue
 		}
 		if err := restore(s.ctxIO, s.cfg.Store, s.from, t, st.Snapshots()); err != nil {
-			return fault.At(fault.Location{Operator: n.name, Subtask: s.index, Parallelism: s.stage.parallelism}, err)
+			return fault.At(fault.Location{Query: s.cfg.Query, Operator: n.name, Subtask: s.index, Parallelism: s.stage.parallelism}, err)
 		}
 	}
 	return nil

@@ -204,7 +204,7 @@ func (q *queryActor) deploy() *deployedMsg {
 			err = fault.New(fault.Config, "the source has no partition")
 		}
 		if err != nil {
-			m.err = fault.At(fault.Location{Operator: n.name}, err)
+			m.err = fault.At(fault.Location{Query: q.cfg.Query, Operator: n.name}, err)
 			return m
 		}
 		m.partitions[n] = ps
@@ -220,7 +220,7 @@ func (q *queryActor) deploy() *deployedMsg {
 			m.sinks = append(m.sinks, &sinkRef{node: n, committer: c})
 		}
 		if err != nil {
-			m.err = fault.At(fault.Location{Operator: n.name}, err)
+			m.err = fault.At(fault.Location{Query: q.cfg.Query, Operator: n.name}, err)
 			return m
 		}
 	}
@@ -365,10 +365,14 @@ func (q *queryActor) post(msg any) { q.sys.as.Root.Send(q.self, msg) }
 
 // fail ends the attempt for the given reason; the first one counts.
 func (q *queryActor) fail(err error) {
-	if !q.closing {
-		q.cause = err
-		q.close()
+	if q.closing {
+		return
 	}
+	q.cause = err
+	if q.ctxIO.Err() != nil {
+		q.cause = ErrStopped // whatever fails now fails for that reason
+	}
+	q.close()
 }
 
 // close takes everything down: the context ends, subtasks stop, and when all

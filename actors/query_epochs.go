@@ -163,7 +163,7 @@ func writeRecord(ctx context.Context, store epochs.Segments, rec *epochs.Record,
 		}
 		t, err := s.committer.Prepare(ctx, rec.Epoch, tokens[s.node])
 		if err != nil {
-			return 0, fault.At(fault.Location{Operator: s.node.name, Epoch: uint64(rec.Epoch)}, err)
+			return 0, fault.At(fault.Location{Query: rec.Query, Operator: s.node.name, Epoch: uint64(rec.Epoch)}, err)
 		}
 		rec.Sinks = append(rec.Sinks, epochs.SinkState{Sink: s.node.name, Epoch: rec.Epoch, Token: t})
 	}
@@ -342,7 +342,7 @@ func (q *queryActor) commitSinks(e messages.Epoch) {
 				break
 			}
 			if m.err = s.committer.Commit(ctx, e, tokenOf(rec, s.node.name)); m.err != nil {
-				m.err = fault.At(fault.Location{Operator: s.node.name, Epoch: uint64(e)}, m.err)
+				m.err = fault.At(fault.Location{Query: rec.Query, Operator: s.node.name, Epoch: uint64(e)}, m.err)
 				break
 			}
 		}

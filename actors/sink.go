@@ -55,7 +55,7 @@ func (k *sinkHalf) write(b *messages.Batch) {
 func (s *subtask) written(m *writtenMsg) {
 	s.sink.waiting--
 	if m.err != nil {
-		s.fail(fault.At(fault.Location{Operator: s.stage.name(), Subtask: s.index, Parallelism: s.stage.parallelism}, m.err))
+		s.fail(fault.At(fault.Location{Query: s.cfg.Query, Operator: s.stage.name(), Subtask: s.index, Parallelism: s.stage.parallelism}, m.err))
 	}
 }
 

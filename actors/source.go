@@ -81,7 +81,7 @@ func (s *subtask) polled(m *polledMsg) {
 		if m.b != nil {
 			m.b.Release()
 		}
-		s.fail(fault.At(fault.Location{Operator: s.stage.source.name + " partition " + src.partition}, m.err))
+		s.fail(fault.At(fault.Location{Query: s.cfg.Query, Operator: s.stage.source.name + " partition " + src.partition}, m.err))
 		return
 	}
 	if src.stopping && !src.ended {

@@ -3,6 +3,7 @@ package actors
 import (
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -44,7 +45,12 @@ func NewSystem(cfg SystemConfig) *System {
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s := &System{cfg: cfg}
-	s.as = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+	s.as = actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
+		// The throttle of the log for undelivered messages, which is discarded
+		// anyhow, holds a goroutine for as long as this.
+		actor.WithDeadLetterThrottleInterval(time.Millisecond),
+	)
 	s.props = []actor.PropsOption{actor.WithSupervisor(stopStrategy{})}
 	if cfg.Schedule != nil {
 		s.props = append(s.props, actor.WithMailbox(func() actor.Mailbox { return &stepMailbox{schedule: cfg.Schedule} }))

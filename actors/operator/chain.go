@@ -159,7 +159,7 @@ func (c *Chain) Step() (err error) {
 		}
 		if err != nil && at != nil {
 			t := at.link.Task
-			err = fault.At(fault.Location{Operator: t.UID, Subtask: t.Index, Parallelism: t.Parallelism}, err)
+			err = fault.At(fault.Location{Query: t.Query, Operator: t.UID, Subtask: t.Index, Parallelism: t.Parallelism}, err)
 		}
 	}()
 	for i := len(c.steps) - 1; i >= 0; i-- {
