@@ -1,0 +1,331 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/option"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+const (
+	dialTimeout = 3 * time.Second // one server, greeting included
+	apiTimeout  = 5 * time.Second // one request to JetStream
+)
+
+// connConfig says how to reach a server. It is immutable.
+type connConfig struct {
+	urls    []string
+	domain  string
+	options []nats.Option // without handlers
+}
+
+// newConnConfig reads the connection options. Files are read when connecting,
+// so that rotated credentials are picked up.
+func newConnConfig(v option.Values, env connectors.Env) (*connConfig, error) {
+	c := &connConfig{domain: v.String("domain")}
+	for u := range strings.SplitSeq(v.String("url"), ",") {
+		u = strings.TrimSpace(u)
+		if u == "" {
+			continue
+		}
+		if err := checkURL(u); err != nil {
+			return nil, err
+		}
+		c.urls = append(c.urls, u)
+	}
+	if len(c.urls) == 0 {
+		return nil, fault.New(fault.Config, "url: no server given")
+	}
+	c.options = []nats.Option{
+		nats.Name(v.String("name")),
+		nats.NoReconnect(), // see the package comment
+		nats.Timeout(dialTimeout),
+		nats.SkipHostLookup(), // the dialer resolves, within its context
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.SkipSubjectValidation(), // subjects come from checked options and escaped values
+	}
+	if p := v.String("inbox_prefix"); p != "" {
+		if err := checkSubject(p, false); err != nil {
+			return nil, fault.Wrap(fault.Config, err, "inbox_prefix")
+		}
+		c.options = append(c.options, nats.CustomInboxPrefix(p))
+	}
+	auth, err := authOptions(v, env)
+	c.options = append(c.options, auth...)
+	return c, err
+}
+
+func authOptions(v option.Values, env connectors.Env) ([]nats.Option, error) {
+	file := func(name string) string {
+		p := v.String(name)
+		if p == "" || filepath.IsAbs(p) {
+			return p
+		}
+		return filepath.Join(env.BaseDir, p)
+	}
+	var opts []nats.Option
+	ways := 0
+	if f := file("creds_file"); f != "" {
+		opts = append(opts, nats.UserCredentials(f))
+		ways++
+	}
+	if v.Has("user") {
+		opts = append(opts, nats.UserInfo(v.String("user"), v.Secret("password").Reveal()))
+		ways++
+	}
+	if t := v.Secret("token"); !t.IsZero() {
+		opts = append(opts, nats.Token(t.Reveal()))
+		ways++
+	}
+	if f := file("nkey_file"); f != "" {
+		o, err := nats.NkeyOptionFromSeed(f)
+		if err != nil {
+			return nil, fault.Wrap(fault.Config, err, "nkey_file %q", f)
+		}
+		opts = append(opts, o)
+		ways++
+	}
+	if ways > 1 {
+		return nil, fault.New(fault.Config, "give one of creds_file, user, token and nkey_file, not several")
+	}
+	if v.Has("user") != v.Has("password") {
+		return nil, fault.New(fault.Config, "user and password go together")
+	}
+	if f := file("tls_ca"); f != "" {
+		opts = append(opts, nats.RootCAs(f))
+	}
+	cert, key := file("tls_cert"), file("tls_key")
+	if (cert == "") != (key == "") {
+		return nil, fault.New(fault.Config, "tls_cert and tls_key go together")
+	}
+	if cert != "" {
+		opts = append(opts, nats.ClientCert(cert, key))
+	}
+	return opts, nil
+}
+
+func checkURL(text string) error {
+	full := text
+	if !strings.Contains(full, "://") {
+		full = "nats://" + full
+	}
+	u, err := url.Parse(full)
+	if err != nil {
+		// The cause quotes the text, which may hold a password.
+		return fault.New(fault.Config, "url: not a valid address; write nats://host:4222")
+	}
+	switch u.Scheme {
+	case "nats", "tls", "ws", "wss":
+	default:
+		return fault.New(fault.Config, "url: scheme %q is not one of nats, tls, ws, wss", u.Scheme)
+	}
+	if u.Hostname() == "" {
+		return fault.New(fault.Config, "url: no host name; write nats://host:4222")
+	}
+	return nil
+}
+
+// hosts lists the servers without credentials, for messages.
+func (c *connConfig) hosts() string {
+	names := make([]string, len(c.urls))
+	for i, u := range c.urls {
+		_, rest, ok := strings.Cut(u, "://")
+		if !ok {
+			rest = u
+		}
+		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+			rest = rest[at+1:]
+		}
+		names[i] = rest
+	}
+	return strings.Join(names, ", ")
+}
+
+// link is one connection. It does not come back once it is lost.
+type link struct {
+	nc   *nats.Conn
+	js   jetstream.JetStream
+	api  string // prefix of JetStream's API subjects
+	gone chan struct{}
+
+	mu sync.Mutex
+	// mu guards the fields below.
+	cause  error // why it is gone
+	denied error // the last permission that was refused
+}
+
+// contextDialer makes dialing end with a context.
+type contextDialer struct {
+	ctx context.Context
+	net.Dialer
+}
+
+func (d *contextDialer) Dial(network, address string) (net.Conn, error) {
+	return d.DialContext(d.ctx, network, address)
+}
+
+// dial connects to one of the servers. The error is Transient, unless the
+// server refuses the credentials or the context has ended.
+func (c *connConfig) dial(ctx context.Context) (*link, error) {
+	l := &link{gone: make(chan struct{}), api: "$JS.API."}
+	opts := append([]nats.Option{
+		nats.SetCustomDialer(&contextDialer{ctx: ctx, Dialer: net.Dialer{Timeout: dialTimeout}}),
+		nats.ClosedHandler(func(nc *nats.Conn) {
+			l.mu.Lock()
+			l.cause = nc.LastError()
+			l.mu.Unlock()
+			close(l.gone)
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				l.mu.Lock()
+				l.denied = err
+				l.mu.Unlock()
+			}
+		}),
+	}, c.options...)
+	nc, err := nats.Connect(strings.Join(c.urls, ","), opts...)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, c.dialError(err)
+	}
+	l.nc = nc
+	if c.domain != "" {
+		l.api = "$JS." + c.domain + ".API."
+		l.js, err = jetstream.NewWithDomain(nc, c.domain)
+	} else {
+		l.js, err = jetstream.New(nc)
+	}
+	if err == nil {
+		err = checkVersion(nc.ConnectedServerVersion())
+	}
+	if err != nil {
+		l.close()
+		return nil, fault.Wrap(fault.Config, err, "nats server %s", c.hosts())
+	}
+	return l, nil
+}
+
+// minVersion is the first server line with named consumers, headers only
+// consumers and consumers in memory that behave as this package needs.
+const minVersion = "2.10.0"
+
+func checkVersion(version string) error {
+	var have, want [3]int
+	if !parseVersion(version, &have) {
+		return fault.New(fault.Config, "version %q is not understood; need %s or later", version, minVersion)
+	}
+	parseVersion(minVersion, &want)
+	for i := range have {
+		if have[i] != want[i] {
+			if have[i] < want[i] {
+				return fault.New(fault.Config, "version %s is too old; need %s or later", version, minVersion)
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// parseVersion reads "2.12.1" and "v2.13.0-RC.2".
+func parseVersion(s string, v *[3]int) bool {
+	s = strings.TrimPrefix(s, "v")
+	s, _, _ = strings.Cut(s, "-")
+	for i := range v {
+		part, rest, _ := strings.Cut(s, ".")
+		n, ok := parseUint(part)
+		if !ok {
+			return false
+		}
+		v[i], s = int(n), rest
+	}
+	return true
+}
+
+func (c *connConfig) dialError(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked),
+		errors.Is(err, nats.ErrAccountAuthExpired), errors.Is(err, nats.ErrUserInfoAlreadySet), errors.Is(err, nats.ErrTokenAlreadySet),
+		errors.Is(err, nats.ErrNkeysNotSupported):
+		err = fault.Wrap(fault.Config, err, "connect to nats server %s (check user, password, token, creds_file, nkey_file)", c.hosts())
+		return fault.WithClass(err, "NATS_AUTHORIZATION")
+	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
+		return fault.Wrap(fault.Config, err, "connect to nats server %s (check tls_ca, tls_cert, tls_key)", c.hosts())
+	}
+	return fault.Wrap(fault.Transient, err, "connect to nats server %s", c.hosts())
+}
+
+// alive reports whether the connection stands.
+func (l *link) alive() bool {
+	select {
+	case <-l.gone:
+		return false
+	default:
+		return !l.nc.IsClosed()
+	}
+}
+
+// reason says why the connection is gone.
+func (l *link) reason() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		return l.cause.Error()
+	}
+	return "connection closed"
+}
+
+// close closes the connection and waits until nats.go has let go of it.
+func (l *link) close() {
+	l.nc.Close()
+	<-l.gone
+}
+
+// call runs one request with a deadline and classifies its error.
+func (l *link) call(ctx context.Context, what string, f func(context.Context) error) error {
+	c, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	err := f(c)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return l.classify(what, err)
+}
+
+// classify gives an error of a request its kind.
+func (l *link) classify(what string, err error) error {
+	l.mu.Lock()
+	denied := l.denied
+	l.mu.Unlock()
+	api, isAPI := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fault.Wrap(fault.Config, err, "%s (enable JetStream for the account)", what)
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		return fault.Wrap(fault.Transient, err, "%s", what) // a new one is made
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+		return fault.Wrap(fault.Transient, err, "%s: JetStream does not answer (is it enabled, or just starting?)", what)
+	case denied != nil && !isAPI:
+		return fault.WithClass(fault.Wrap(fault.Config, denied, "%s", what), "NATS_PERMISSION")
+	case isAPI && api.Code < 500 && api.Code != 408:
+		return fault.Wrap(fault.Config, err, "%s", what)
+	}
+	return fault.Wrap(fault.Transient, err, "%s", what)
+}

@@ -1,0 +1,85 @@
+package nats
+
+import (
+	"context"
+	"slices"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/option"
+	"github.com/streamd-io/streamd/messages"
+)
+
+// Connector returns the record of the connector "nats".
+func Connector() connectors.Connector {
+	return connectors.Connector{
+		Name: "nats",
+		Doc: "Reads and writes NATS JetStream streams. The source keeps its position in the checkpoint and notices streams that were " +
+			"re-created or trimmed; the sink publishes rows at once, also exactly once.",
+		SourceOptions: slices.Concat(connectionOptions(), sourceOptions()),
+		SinkOptions:   slices.Concat(connectionOptions(), sinkOptions()),
+		Metadata:      metadataColumns(),
+		Source: func(_ context.Context, c connectors.SourceConfig) (connectors.Source, error) {
+			return newSource(c)
+		},
+		Sink: func(_ context.Context, c connectors.SinkConfig) (connectors.Sink, error) {
+			return newSink(c)
+		},
+	}
+}
+
+// connectionOptions say how to reach and enter a server.
+func connectionOptions() []option.Option {
+	return []option.Option{
+		{Name: "url", Default: "nats://127.0.0.1:4222", Doc: "Servers, separated by commas. Schemes: nats, tls, ws, wss."},
+		{Name: "name", Default: "streamd", Doc: "Name of the connection, as shown by the server's monitoring."},
+		{Name: "creds_file", Doc: "Credentials file with JWT and seed."},
+		{Name: "user", Doc: "User name; goes with password."},
+		{Name: "password", Kind: option.Secret, Doc: "Password of the user."},
+		{Name: "token", Kind: option.Secret, Doc: "Authentication token."},
+		{Name: "nkey_file", Doc: "File with the seed of an NKey."},
+		{Name: "tls_ca", Doc: "PEM file with the authorities that may have signed the server's certificate; default: those of the system."},
+		{Name: "tls_cert", Doc: "PEM file with the client's certificate; goes with tls_key."},
+		{Name: "tls_key", Doc: "PEM file with the client's key."},
+		{Name: "inbox_prefix", Doc: "Prefix of the reply subjects, for users who may not use _INBOX."},
+		{Name: "domain", Doc: "JetStream domain, to reach a stream through a leaf node."},
+	}
+}
+
+func sourceOptions() []option.Option {
+	return []option.Option{
+		{Name: "stream", Required: true, Doc: "Stream to read. It must have limits retention."},
+		{Name: "subject", Doc: "Filter subject, wildcards allowed; default: everything in the stream. With partitions it holds {partition}."},
+		{Name: "filters", Doc: "Filter subjects separated by commas, each of which becomes a partition. They must not overlap."},
+		{Name: "partitions", Kind: option.Int, Min: 1, Max: 1024, Doc: "Number of partitions: subject must hold {partition}, which stands for 0 to N-1, as in 'bids.{partition}.>'. Goes with a subject transform in the stream."},
+		{Name: "start", Default: "earliest", Doc: "Where a query without a checkpoint starts: earliest, latest, seq:N or time:2026-01-31T00:00:00Z."},
+		{Name: "create", Kind: option.Bool, Default: "false", Doc: "Create the stream if it is missing (limits retention, file storage, no limits set)."},
+		{Name: "on_data_loss", Kind: option.Enum, Values: []string{"fail", "warn"}, Default: "fail", Doc: "What to do when messages were removed before they were read, or the stream was re-created: fail, or log it and go on with what is there."},
+		{Name: "max_record_size", Kind: option.Bytes, Default: "1MiB", Doc: "Larger messages are bad records."},
+	}
+}
+
+func sinkOptions() []option.Option {
+	return []option.Option{
+		{Name: "stream", Doc: "Stream that takes the rows. It must have limits retention."},
+		{Name: "subject", Doc: "Subject of each row. {column} is replaced by the value, percent-escaped to one token, NULL by _null; {column:raw} is not escaped."},
+		{Name: "bucket", Doc: "Key-value bucket; not available yet."},
+		{Name: "key", Doc: "Key of each row in the bucket; not available yet."},
+		{Name: "create", Kind: option.Bool, Default: "false", Doc: "Create the stream if it is missing (limits retention, file storage, no limits set)."},
+		{Name: "exclusive", Kind: option.Bool, Default: "false", Doc: "Fence every row by the stream's last sequence; not available yet."},
+		{Name: "max_pending", Kind: option.Int, Default: "4096", Min: 1, Max: 1 << 20, Doc: "How many rows of one subtask may wait for their acknowledgement; more blocks."},
+		{Name: "max_pending_bytes", Kind: option.Bytes, Default: "32MiB", Doc: "How many bytes of one subtask may wait for their acknowledgement; more blocks."},
+	}
+}
+
+// metadataColumns lists what a source can add to a row.
+func metadataColumns() []connectors.Metadata {
+	str := messages.T(messages.String)
+	return []connectors.Metadata{
+		{Name: "subject", Type: str, Doc: "Subject of the message."},
+		{Name: "stream", Type: str, Doc: "Name of the stream."},
+		{Name: "sequence", Type: messages.T(messages.BigInt), Doc: "Sequence of the message in the stream."},
+		{Name: "timestamp", Type: messages.T(messages.Timestamp), Doc: "When the server stored the message."},
+		{Name: "headers", Type: messages.MapType(str, str), Doc: "Headers of the message; several values of one name are joined by a comma; NULL without headers."},
+		{Name: "partition", Type: str, Doc: "Partition the message was read from: its filter subject."},
+	}
+}

@@ -1,0 +1,28 @@
+// Package nats reads from and writes to NATS JetStream streams.
+//
+// # Source
+//
+// A source reads streams with limits retention. Every partition (a filter
+// subject) has its own connection and its own pull consumer that needs no
+// acknowledgements; the position is kept in the engine's checkpoint, never on
+// the server. Start, reconnect and reset are one path (reader.attach), which
+// compares the position with what the stream holds now: the server itself would
+// silently start at the first message that is left, or wait for a sequence that
+// a re-created stream reaches next month.
+//
+// # Sink
+//
+// A sink publishes each row at once to a stream. With at_least_once the
+// acknowledgements gate the epoch. With exactly_once every row carries its
+// identity in the header Nats-Msg-Id, and what an earlier attempt has published
+// beyond the last committed epoch is found by reading the end of the stream and
+// adopted; see committer.go for the protocol and why it is right. The server's
+// duplicate window is not part of the argument.
+//
+// Connections do not reconnect by themselves: nats.go would send rows on a new
+// connection before anybody could check that the stream is still the same one
+// and that no other attempt has taken over. Both sides dial again themselves.
+//
+// Nothing here is safe for concurrent use unless it says so. The goroutines are
+// those of nats.go and one per committer; none is left after Close.
+package nats
