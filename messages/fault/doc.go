@@ -9,8 +9,8 @@
 //
 // Code in between wraps with fmt.Errorf and %w as usual. The engine asks
 // [KindOf] and looks up [Reaction]; nothing ever matches on error texts. An
-// error nobody classified is [Internal]: the engine does not guess that
-// repeating something unknown is harmless.
+// error nobody classified is [Internal]: it ends the attempt, and the cap on
+// restarts ends the query if it keeps coming back.
 //
 // The engine adds the place once, with [At], so that connectors and operators
 // do not repeat it:

@@ -92,7 +92,7 @@ var reactions = [...]struct {
 	BadRow:    {ApplyRowPolicy, 2},
 	Restart:   {RestartAttempt, 3},
 	Config:    {Fail, 4},
-	Internal:  {Fail, 5},
+	Internal:  {RestartAttempt, 5},
 }
 
 // Reaction is the single place that says what the engine does about an error:
@@ -102,9 +102,9 @@ var reactions = [...]struct {
 //	BadRow     ApplyRowPolicy  on_error of the source: fail, null, drop or dead_letter; never a restart
 //	Restart    RestartAttempt  next attempt from the last committed epoch, with back-off and a cap
 //	Config     Fail            the query stops; a restart cannot help
-//	Internal   Fail            the query stops; state and checkpoints stay for a later run
+//	Internal   RestartAttempt  as Restart: a panic or an unknown error may not come again; the cap ends it if it does
 //
-// A value that is none of the kinds is treated as Internal.
+// A value that is none of the kinds is a bug of the engine and fails the query.
 func Reaction(k Kind) Action {
 	if int(k) >= len(reactions) {
 		return Fail

@@ -73,7 +73,7 @@ func TestReaction(t *testing.T) {
 		fault.BadRow:    fault.ApplyRowPolicy,
 		fault.Restart:   fault.RestartAttempt,
 		fault.Config:    fault.Fail,
-		fault.Internal:  fault.Fail,
+		fault.Internal:  fault.RestartAttempt,
 		fault.Kind(77):  fault.Fail,
 	}
 	for kind, action := range want {

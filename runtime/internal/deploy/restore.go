@@ -1,0 +1,144 @@
+package deploy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/streamd-io/streamd/actors"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// ErrIncompatible marks a checkpoint that does not fit the query.
+var ErrIncompatible = errors.New("checkpoint does not fit the query")
+
+// attemptOnce opens the store, runs one attempt to its end and closes the
+// store. progressed reports whether an epoch was committed.
+func (r *Runner) attemptOnce(ctx context.Context) (progressed, final bool, err error) {
+	store, err := r.cfg.OpenStore(ctx)
+	if err != nil {
+		return false, false, fault.At(fault.Location{Query: r.cfg.Query}, err)
+	}
+	defer func() {
+		if cerr := store.Close(); cerr != nil && err == nil {
+			err = fault.At(fault.Location{Query: r.cfg.Query}, cerr)
+		}
+	}()
+	cfg, err := r.prepare(ctx, store)
+	if err != nil {
+		return false, false, fault.At(fault.Location{Query: r.cfg.Query}, err)
+	}
+	return r.runAttempt(ctx, cfg)
+}
+
+func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (progressed, final bool, err error) {
+	var from messages.Epoch
+	if cfg.From != nil {
+		from = cfg.From.Epoch
+	}
+	a, err := r.cfg.System.Start(ctx, cfg)
+	if err != nil {
+		return false, false, fault.Wrap(fault.Config, err, "")
+	}
+	r.mu.Lock()
+	r.attempt, r.from = a, from
+	draining, waiters := r.draining, r.waiters
+	r.waiters = nil
+	if !draining {
+		r.setState(Running, "")
+	}
+	r.mu.Unlock()
+	if draining {
+		a.Drain()
+	}
+	for _, done := range waiters {
+		a.RequestEpoch(r.again(done))
+	}
+	<-a.Done()
+	r.mu.Lock()
+	r.attempt = nil
+	r.mu.Unlock()
+	return a.Last() > from, a.Final(), a.Err()
+}
+
+// prepare picks the epoch to go on from.
+func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.AttemptConfig, error) {
+	cfg := r.cfg.Attempt
+	records, highest, err := store.Committed(ctx)
+	if err != nil {
+		return cfg, fault.Wrap(fault.Config, err, "read the checkpoint")
+	}
+	if len(records) > 0 {
+		rec, err := r.choose(ctx, store, records)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.From = rec
+	}
+	if cfg.Graph, err = r.cfg.Graph(); err != nil {
+		return cfg, err
+	}
+	if cfg.Attempt, err = r.cfg.NextAttempt(); err != nil {
+		return cfg, err
+	}
+	cfg.Query, cfg.Store, cfg.Plan = r.cfg.Query, store, r.cfg.Plan
+	cfg.NextEpoch = highest + 1
+	if cfg.Incarnation, err = newIncarnation(); err != nil {
+		return cfg, err
+	}
+	return cfg, nil
+}
+
+func (r *Runner) choose(ctx context.Context, store epochs.Segments, records []epochs.StoredRecord) (*epochs.Record, error) {
+	pick := 0
+	if want := r.cfg.RestoreEpoch; want != 0 {
+		pick = -1
+		for i, rec := range records {
+			if rec.Epoch == want {
+				pick = i
+			}
+		}
+		if pick < 0 {
+			return nil, fault.New(fault.Config, "epoch %d is not retained (retained: %s)", want, list(records))
+		}
+		if pick > 0 {
+			if err := store.Rewind(ctx, want); err != nil {
+				return nil, fault.Wrap(fault.Config, err, "go back to epoch %d", want)
+			}
+		}
+		r.cfg.RestoreEpoch = 0
+	}
+	rec, err := epochs.DecodeRecord(records[pick].Data)
+	if err != nil {
+		return nil, fault.Wrap(fault.Config, err, "commit record %d", records[pick].Epoch)
+	}
+	if r.cfg.CheckPlan != nil {
+		if err := r.cfg.CheckPlan(rec.Plan); err != nil {
+			return nil, fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrIncompatible, err), "")
+		}
+	}
+	return rec, nil
+}
+
+func list(records []epochs.StoredRecord) string {
+	s := ""
+	for i, r := range records {
+		if i > 0 {
+			s += ", "
+		}
+		s += fmt.Sprint(r.Epoch)
+	}
+	return s
+}
+
+func newIncarnation() (messages.ID128, error) {
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return messages.ID128{}, err
+	}
+	return messages.ID128{Hi: binary.LittleEndian.Uint64(b[:8]), Lo: binary.LittleEndian.Uint64(b[8:])}, nil
+}

@@ -1,0 +1,325 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/streamd-io/streamd/actors"
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// Config says what to run and how.
+type Config struct {
+	System *actors.System
+	Query  string
+	// OpenStore opens the query's store; it is called before each attempt, since
+	// after a failed commit only reopening tells what is durable.
+	OpenStore func(ctx context.Context) (epochs.Segments, error)
+	// NextAttempt returns a number larger than that of every earlier attempt of
+	// the query, in this process or another, durably.
+	NextAttempt func() (uint64, error)
+	// Graph makes the graph; called before each attempt.
+	Graph func() (*actors.Graph, error)
+	// Plan describes the graph for the commit record.
+	Plan epochs.Plan
+	// CheckPlan decides whether state of the plan old fits; nil accepts all.
+	CheckPlan func(old epochs.Plan) error
+	// Attempt holds the settings for attempts; what identifies and restores one
+	// is filled in here.
+	Attempt actors.AttemptConfig
+	// RestoreEpoch, if not 0, is the epoch to go back to, once.
+	RestoreEpoch messages.Epoch
+	Restart      RestartPolicy
+	Log          *slog.Logger
+	// OnState is called with each change of state, one at a time; it must not
+	// block.
+	OnState func(State, string)
+}
+
+// RestartPolicy says how often and how fast a failed query is started again.
+// The zero value works.
+type RestartPolicy struct {
+	// MaxRestarts is how many attempts may fail in a row without committing an
+	// epoch in between; 0 means 10, negative none at all.
+	MaxRestarts int
+	// MinDelay and MaxDelay bound the pause before the next attempt, which
+	// doubles with each failure; 0 means 100 ms and 10 s.
+	MinDelay, MaxDelay time.Duration
+}
+
+// State is what a query is doing.
+type State uint8
+
+// The states, in the usual order.
+const (
+	Starting   State = iota // opening the checkpoint, sources and sinks
+	Running                 // rows flow
+	Restarting              // an attempt failed, the next one follows
+	Stopping                // draining
+	Stopped                 // stopped by the user; goes on from its checkpoint
+	Ended                   // all input has been read and its results committed
+	Failed                  // stopped by an error that a restart cannot cure
+)
+
+// String names the state in lower case.
+func (s State) String() string {
+	return [...]string{"starting", "running", "restarting", "stopping", "stopped", "ended", "failed"}[s]
+}
+
+// Over reports whether the state is final.
+func (s State) Over() bool { return s >= Stopped }
+
+// Runner keeps one query running. Its methods are safe for concurrent use.
+type Runner struct {
+	cfg    Config
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	// mu guards the fields below.
+	mu       sync.Mutex
+	attempt  *actors.Attempt
+	started  bool // the current attempt has committed an epoch
+	draining bool
+	state    State
+	err      error
+	restarts int
+	from     messages.Epoch
+	waiters  []func(error)
+}
+
+// Start begins to run a query until ctx ends, it is drained, its input ends or
+// it fails for good.
+func Start(ctx context.Context, cfg Config) *Runner {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Runner{cfg: cfg, cancel: cancel, done: make(chan struct{})}
+	go r.run(ctx)
+	return r
+}
+
+// Done is closed when the query is over and nothing of it is left.
+func (r *Runner) Done() <-chan struct{} { return r.done }
+
+// Err returns why the query failed, or the latest failure while it restarts.
+func (r *Runner) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// State returns what the query is doing.
+func (r *Runner) State() State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
+}
+
+// Restarts is how often the query has been started again.
+func (r *Runner) Restarts() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.restarts
+}
+
+// From is the epoch the latest attempt went on from; 0: it started afresh.
+func (r *Runner) From() messages.Epoch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.from
+}
+
+// Metrics returns the live counters of the current attempt, nil between
+// attempts.
+func (r *Runner) Metrics() *actors.Metrics {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.attempt == nil {
+		return nil
+	}
+	return r.attempt.Metrics()
+}
+
+// Drain stops reading, runs rows in flight through and ends with a final epoch.
+// A query that is between two attempts just stops.
+func (r *Runner) Drain() {
+	r.mu.Lock()
+	a := r.attempt
+	r.draining = true
+	if !r.state.Over() {
+		r.setState(Stopping, "")
+	}
+	r.mu.Unlock()
+	if a != nil {
+		a.Drain()
+	} else {
+		r.cancel()
+	}
+}
+
+// Stop ends the query at once; it can go on from its last committed epoch.
+func (r *Runner) Stop() { r.cancel() }
+
+// RequestEpoch calls done once an epoch that covers everything emitted by the
+// sources by now has committed in all sinks. It survives restarts.
+func (r *Runner) RequestEpoch(done func(error)) {
+	r.mu.Lock()
+	a := r.attempt
+	over := r.state.Over()
+	if !over && a == nil {
+		r.waiters = append(r.waiters, done)
+	}
+	r.mu.Unlock()
+	switch {
+	case over:
+		done(r.overError())
+	case a != nil:
+		a.RequestEpoch(r.again(done))
+	}
+}
+
+// again passes a request on to the next attempt when this one fails.
+func (r *Runner) again(done func(error)) func(error) {
+	return func(err error) {
+		if err == nil {
+			done(nil)
+			return
+		}
+		r.mu.Lock()
+		over := r.state.Over()
+		if !over {
+			r.waiters = append(r.waiters, done)
+		}
+		r.mu.Unlock()
+		if over {
+			done(r.overError())
+		}
+	}
+}
+
+func (r *Runner) overError() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.overErrorLocked()
+}
+
+func (r *Runner) overErrorLocked() error {
+	if r.err != nil {
+		return r.err
+	}
+	return fmt.Errorf("query %q is %s", r.cfg.Query, r.state)
+}
+
+// setState notes and reports a state. The caller holds mu.
+func (r *Runner) setState(s State, reason string) {
+	if r.state == s && reason == "" {
+		return
+	}
+	r.state = s
+	if r.cfg.OnState != nil {
+		r.cfg.OnState(s, reason)
+	}
+}
+
+func (r *Runner) run(ctx context.Context) {
+	defer close(r.done)
+	defer r.cancel()
+	failures := 0
+	for {
+		progressed, final, err := r.attemptOnce(ctx)
+		if progressed {
+			failures = 0
+		}
+		if over, state := r.judge(ctx, final, err, failures); over {
+			r.end(state, err)
+			return
+		}
+		failures++
+		delay := r.cfg.Restart.delay(failures)
+		r.mu.Lock()
+		r.err = err
+		r.restarts++
+		r.setState(Restarting, fmt.Sprintf("%v; next attempt in %s", err, delay))
+		r.mu.Unlock()
+		r.cfg.Log.Warn("query failed, restarting", "query", r.cfg.Query, "error", err, "delay", delay, "failures", failures)
+		if !pause(ctx, r.cfg.System.Clock(), delay) {
+			r.end(Stopped, nil)
+			return
+		}
+	}
+}
+
+// judge decides whether the query is over after an attempt.
+func (r *Runner) judge(ctx context.Context, final bool, err error, failures int) (bool, State) {
+	r.mu.Lock()
+	draining := r.draining
+	r.mu.Unlock()
+	switch {
+	case err == nil && draining:
+		return true, Stopped
+	case err == nil && final:
+		return true, Ended
+	case ctx.Err() != nil || errors.Is(err, actors.ErrStopped):
+		return true, Stopped
+	case fault.Reaction(fault.KindOf(err)) == fault.Fail || fault.KindOf(err) == fault.BadRow:
+		return true, Failed
+	case draining:
+		return true, Failed // a drain that failed is not retried: nothing is lost
+	}
+	return r.cfg.Restart.exhausted(failures), Failed
+}
+
+func (r *Runner) end(s State, err error) {
+	r.mu.Lock()
+	r.err = nil
+	if s == Failed {
+		r.err = err
+		r.cfg.Log.Error("query failed", "query", r.cfg.Query, "error", err)
+	}
+	r.setState(s, "")
+	waiters := r.waiters
+	r.waiters = nil
+	over := r.overErrorLocked()
+	r.mu.Unlock()
+	for _, done := range waiters {
+		done(over)
+	}
+}
+
+func (p RestartPolicy) exhausted(failures int) bool {
+	limit := p.MaxRestarts
+	if limit == 0 {
+		limit = 10
+	}
+	return failures >= max(limit, 0)
+}
+
+func (p RestartPolicy) delay(failures int) time.Duration {
+	lo, hi := p.MinDelay, p.MaxDelay
+	if lo == 0 {
+		lo = 100 * time.Millisecond
+	}
+	if hi == 0 {
+		hi = 10 * time.Second
+	}
+	d := lo << min(failures-1, 20)
+	return min(d, hi)
+}
+
+// pause waits for d; it reports false when ctx ended first.
+func pause(ctx context.Context, clock connectors.Clock, d time.Duration) bool {
+	c := make(chan struct{})
+	stop := clock.AfterFunc(d, func() { close(c) })
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+		stop()
+		return false
+	}
+}
