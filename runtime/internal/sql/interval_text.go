@@ -10,9 +10,7 @@ import (
 // the quotes of INTERVAL '...' and what a cast to string shows there. Days and
 // Micros are added up, a day being 24 hours; what is smaller than the last field
 // is left out.
-func (v Interval) Fields(from, to IntervalUnit) string { return v.fields(from, to) }
-
-func (v Interval) fields(from, to IntervalUnit) string {
+func (v Interval) Fields(from, to IntervalUnit) string {
 	if from <= MonthUnit {
 		return yearMonthText(int64(v.Months), from, to)
 	}

@@ -196,9 +196,7 @@ func (p *parser) keywordCall(t token) Expr {
 	p.expect("(")
 	c := &Call{Name: name}
 	if t.text == "POSITION" {
-		c.Args = []Expr{p.positionArg()}
-		if len(c.Args) == 1 && p.accept("IN") {
-			c.Args = append(c.Args, p.expr())
+		if p.position(c) {
 			return p.closeCall(c)
 		}
 	} else {
@@ -226,12 +224,21 @@ func (p *parser) keywordCall(t token) Expr {
 	return p.closeCall(c)
 }
 
-// positionArg reads the first argument of position, in which IN is a separator.
-func (p *parser) positionArg() Expr {
+// position reads the first argument of position and, if IN separates them, the
+// second one; then it returns true.
+func (p *parser) position(c *Call) bool {
 	if s := p.starAhead(); s != nil {
-		return s
+		c.Args = []Expr{s}
+		return false
 	}
-	return p.exprAt(bindComparison)
+	start := p.peek().start
+	first := p.exprAt(bindComparison)
+	if p.accept("IN") {
+		c.Args = []Expr{first, p.expr()}
+		return true
+	}
+	c.Args = []Expr{p.infix(start, first, bindAny)}
+	return false
 }
 
 func (p *parser) closeCall(c *Call) Expr {

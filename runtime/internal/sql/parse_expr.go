@@ -108,12 +108,18 @@ func (p *parser) expr() Expr { return p.exprAt(bindAny) }
 func (p *parser) exprAt(minimum int) Expr {
 	p.enter()
 	start := p.peek().start
-	left := p.prefix(minimum)
+	left := p.infix(start, p.prefix(minimum), minimum)
+	p.leave()
+	return left
+}
+
+// infix reads the operators behind left, which begins at start.
+func (p *parser) infix(start int, left Expr, minimum int) Expr {
 	ceiling := bindPostfix
 	for {
 		if pred := p.predicateAhead(); pred != "" {
 			if bindPredicate < minimum || bindPredicate > ceiling {
-				break
+				return left
 			}
 			left, ceiling = p.predicate(start, left, pred), bindPredicate
 			continue
@@ -121,15 +127,13 @@ func (p *parser) exprAt(minimum int) Expr {
 		t := p.peek()
 		op, power := binaryOp(t)
 		if power == 0 || power < minimum || power > ceiling {
-			break
+			return left
 		}
 		p.next()
 		right := p.exprAt(power + 1)
 		left = &Binary{Span: p.from(start), Op: op, Left: left, Right: right, OpSpan: t.span()}
 		ceiling = power
 	}
-	p.leave()
-	return left
 }
 
 // prefix reads an operand with its prefix operators.

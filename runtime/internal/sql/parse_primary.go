@@ -64,7 +64,7 @@ func (p *parser) keywordExpr(t token) Expr {
 	case "CASE":
 		return p.caseExpr()
 	case "EXISTS":
-		if paren && p.queryBehindParens() {
+		if after := p.at(2); paren && (after.is("SELECT") || after.is("WITH") || after.is("VALUES") || after.is("(")) {
 			return p.exists()
 		}
 	case "CAST", "TRY_CAST":
@@ -166,17 +166,6 @@ func (p *parser) columnOrCall() Expr {
 // queryAhead reports whether the next token begins a query.
 func (p *parser) queryAhead() bool { return p.isAny("SELECT", "WITH", "VALUES") }
 
-// queryBehindParens reports whether a query stands behind the next word and any
-// number of parentheses.
-func (p *parser) queryBehindParens() bool {
-	i := p.pos + 1
-	for p.toks[i].is("(") {
-		i++
-	}
-	t := p.toks[i]
-	return t.is("SELECT") || t.is("WITH") || t.is("VALUES")
-}
-
 // parenthesized reads (expression), (a, b) or (query).
 func (p *parser) parenthesized() Expr {
 	open := p.next()
@@ -203,12 +192,30 @@ func (p *parser) parenthesized() Expr {
 	return first
 }
 
+// exists reads EXISTS (query), or a call of the function exists whose first
+// argument is in parentheses.
 func (p *parser) exists() Expr {
-	t := p.next()
-	p.expect("(")
-	q := p.query()
-	p.expect(")")
-	return &Exists{Span: p.from(t.start), Query: q}
+	id := p.toIdent(p.next())
+	open := p.expect("(")
+	if p.queryAhead() {
+		q := p.query()
+		p.expect(")")
+		return &Exists{Span: p.from(id.Start), Query: q}
+	}
+	first := p.expr()
+	if sub, ok := first.(*ScalarSubquery); ok && !p.is(",") {
+		q := sub.Query
+		if p.queryTailAhead() {
+			q = p.queryFrom(open.end, q)
+		}
+		p.expect(")")
+		return &Exists{Span: p.from(id.Start), Query: q}
+	}
+	c := &Call{Name: Name{Span: id.Span, Parts: []Ident{id}}, Args: []Expr{first}}
+	for p.accept(",") {
+		c.Args = append(c.Args, p.callArg())
+	}
+	return p.closeCall(c)
 }
 
 func (p *parser) caseExpr() Expr {

@@ -37,7 +37,7 @@ func ParseScript(src string) ([]Statement, []*Error) { return Limits{}.ParseScri
 // ParseStatement parses one statement, which may end in a semicolon.
 func ParseStatement(src string) (Statement, error) { return Limits{}.ParseStatement(src) }
 
-// ParseExpr parses an expression, optionally followed by nothing else.
+// ParseExpr parses an expression; * alone is one too.
 func ParseExpr(src string) (Expr, error) { return Limits{}.ParseExpr(src) }
 
 // ParseSelectItem parses an expression with an optional alias, as in a select

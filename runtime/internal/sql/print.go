@@ -64,7 +64,7 @@ func (p *printer) when(cond bool, s string) {
 // quotedNames are words that are names for the lexer but mean something else in
 // some place where a name can be printed.
 var quotedNames = wordSet(`ALL ANY SOME INTERVAL OFFSET QUALIFY BOTH LEADING TRAILING UNBOUNDED STREAM TABLE
-OVER FILTER IGNORE RESPECT WATERMARK CAST TRY_CAST ROLLUP CUBE
+OVER FILTER IGNORE RESPECT WATERMARK SEMI ANTI SORT CLUSTER DISTRIBUTE TABLESAMPLE PIVOT UNPIVOT CAST TRY_CAST ROLLUP CUBE
 CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER LOCALTIMESTAMP`)
 
 func wordSet(words string) map[string]bool {

@@ -144,7 +144,7 @@ func (e *NumberLit) suffix() string {
 }
 
 func (p *printer) interval(e *IntervalLit) {
-	p.str("INTERVAL '" + e.Value.fields(e.From, e.To) + "' " + e.From.String())
+	p.str("INTERVAL '" + e.Value.Fields(e.From, e.To) + "' " + e.From.String())
 	p.when(e.From != e.To, " TO "+e.To.String())
 }
 
@@ -351,8 +351,8 @@ func (p *printer) trim(e *Trim) {
 
 func (p *printer) fieldAccess(e *FieldAccess) {
 	switch e.X.(type) {
-	case *ColumnRef, *NumberLit:
-		// The point would join the name or the number.
+	case *ColumnRef, *NumberLit, *AtTimeZone:
+		// The point would join the name, the number or the time zone.
 		p.str("(")
 		p.expr(e.X, bindAny)
 		p.str(")")
