@@ -121,6 +121,24 @@ type Committer interface {
 	Close() error
 }
 
+// Finisher is implemented by committers that act on the end of the query, for
+// instance by publishing a file that is still open. It is looked up once.
+type Finisher interface {
+	Committer
+	// Finish is called at most once, before Begin of the query's final epoch.
+	Finish()
+}
+
+// EpochAsker is implemented by committers that hold rows back until an epoch
+// commits. It is looked up once.
+type EpochAsker interface {
+	Committer
+	// WantsEpoch reports whether an epoch should start although nothing upstream
+	// has changed, because rows wait for one longer than they should. It is asked
+	// once per epoch interval, is safe for concurrent use and does not block.
+	WantsEpoch() bool
+}
+
 // Writer takes the rows of one subtask. One goroutine calls Write, Flush is
 // called from another one, in epoch order, while Write goes on.
 type Writer interface {
