@@ -18,11 +18,28 @@ func Nearest(word string, candidates []string) (string, bool) {
 			continue
 		}
 		limit := max(len(w), len(f)) / 3
-		if d := distance(w, f); d <= limit && d < bestDistance && d < len(f) {
+		d := distance(w, f)
+		if d == 2 && len(w) > 2 && sameLetters(w, f) {
+			d = 1 // a letter in the wrong place is one slip, as in WHIT for WITH
+		}
+		if d <= limit && d < bestDistance && d < len(f) {
 			best, bestDistance = c, d
 		}
 	}
 	return best, best != ""
+}
+
+// sameLetters reports whether a is b in another order.
+func sameLetters(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	var counts [256]int8
+	for i := range len(a) {
+		counts[a[i]]++
+		counts[b[i]]--
+	}
+	return counts == [256]int8{}
 }
 
 // maxNearestLen bounds the work per candidate.

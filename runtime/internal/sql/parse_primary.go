@@ -37,6 +37,9 @@ func (p *parser) primary() Expr {
 	if p.at(-1).is(",") && (t.kind == tokenEOF || t.is("FROM") || t.is(")") || t.is(";")) {
 		p.failAt(p.at(-1).span(), "expected an expression behind the comma, found "+p.describe(t), "remove the comma")
 	}
+	if p.at(-1).is("SELECT") && t.is("FROM") {
+		p.failAt(t.span(), "expected an expression, found "+p.describe(t), "name the columns, or write SELECT * for all of them")
+	}
 	p.unexpected("an expression")
 	return nil
 }

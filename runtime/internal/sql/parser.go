@@ -338,7 +338,7 @@ func (p *parser) guess(t token, expected []string) (Span, string) {
 			return t.span(), fmt.Sprintf("did you mean %s?", w)
 		}
 	}
-	if t.kind == tokenWord && isReserved(t.text) && len(expected) > 0 && strings.HasPrefix(expected[0], "a name") {
+	if t.kind == tokenWord && isReserved(t.text) && len(expected) > 0 && strings.HasPrefix(expected[0], "a name") && expected[0] != "a name for the table" {
 		return t.span(), fmt.Sprintf("%s is reserved: write %s to use it as a name", t.text, quoteName(t.span().In(p.src)))
 	}
 	return t.span(), ""
