@@ -1,0 +1,91 @@
+package badgerstore
+
+import (
+	"errors"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+const (
+	// gcFactor is how much larger than what is needed the value log may become,
+	// and gcFloor what it may always be.
+	gcFactor = 3
+	gcFloor  = 4 * valueLogSize
+	// gcDiscard is the part of a log file that must be garbage for it to be
+	// rewritten.
+	gcDiscard = 0.3
+	// gcEvery is how many bytes of segments are written between two looks.
+	gcEvery = valueLogSize / 2
+)
+
+// collector runs Badger's value log collection from one goroutine, when the log
+// has grown well beyond what is needed. Collecting more eagerly rewrites live
+// data again and again.
+type collector struct {
+	signal chan struct{}
+	quit   chan struct{}
+	done   chan struct{}
+}
+
+func (c *collector) start(s *Store) {
+	c.signal, c.quit, c.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(c.done)
+		looked := int64(0)
+		for {
+			select {
+			case <-c.quit:
+				return
+			case <-c.signal:
+			}
+			if written := s.written(); written-looked >= gcEvery {
+				looked = written
+				c.collect(s)
+			}
+		}
+	}()
+}
+
+// wake lets the collector look, without waiting for it.
+func (c *collector) wake() {
+	select {
+	case c.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (c *collector) stop() {
+	close(c.quit)
+	<-c.done
+}
+
+// collect rewrites log files until the log is small enough or there is nothing
+// to gain.
+func (c *collector) collect(s *Store) {
+	for {
+		select {
+		case <-c.quit:
+			return
+		default:
+		}
+		_, values, err := diskUsage(s.dbDir())
+		if err != nil {
+			s.log.Warn("look at the checkpoint's value log", "err", err)
+			return
+		}
+		s.mu.RLock()
+		live := s.x.live
+		s.mu.RUnlock()
+		if values <= max(gcFactor*live, gcFloor) {
+			return
+		}
+		err = s.db.RunValueLogGC(gcDiscard)
+		if errors.Is(err, badger.ErrNoRewrite) {
+			return
+		}
+		if err != nil {
+			s.log.Warn("collect the checkpoint's value log", "err", err)
+			return
+		}
+	}
+}

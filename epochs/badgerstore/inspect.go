@@ -1,0 +1,194 @@
+package badgerstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/pb"
+	"github.com/dgraph-io/badger/v4/table"
+	"github.com/dgraph-io/badger/v4/y"
+
+	"github.com/streamd-io/streamd/epochs"
+)
+
+// inspect looks at the files of a database before Badger opens it, which would
+// lose data or end the process over some kinds of damage.
+func inspect(dir string, opts badger.Options) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	manifest, data := false, ""
+	for _, f := range files {
+		switch name := f.Name(); filepath.Ext(name) {
+		case ".mem", ".vlog":
+			info, err := f.Info()
+			if err != nil {
+				return err
+			}
+			if info.Size() == 0 {
+				// Left by a process that was killed between creating and sizing it.
+				if err := os.Remove(filepath.Join(dir, name)); err != nil {
+					return err
+				}
+				continue
+			}
+			data = name
+		case ".sst":
+			data = name
+		case "":
+			manifest = manifest || name == badger.ManifestFilename
+		}
+	}
+	switch {
+	case manifest:
+		return inspectTables(dir, opts)
+	case data != "":
+		return fmt.Errorf("%s is missing beside %s: %w", filepath.Join(dir, badger.ManifestFilename), data, epochs.ErrDamaged)
+	}
+	return nil
+}
+
+// inspectTables checks that every table of the manifest is there and ends as a
+// table ends.
+func inspectTables(dir string, opts badger.Options) (err error) {
+	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	manifest, _, err := badger.ReplayManifestFile(f, opts.ExternalMagicVersion, opts)
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", f.Name(), err, epochs.ErrDamaged)
+	}
+	for id := range manifest.Tables {
+		if err := inspectTable(table.NewFilename(id, dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inspectTable reads the end of a table:
+//
+//	... | index | length of index/4 | checksum of index, encoded | its length/4
+func inspectTable(name string) (err error) {
+	damaged := func(what string) error {
+		return fmt.Errorf("table %s is damaged (%s): %w", name, what, epochs.ErrDamaged)
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("table %s is missing: %w", name, epochs.ErrDamaged)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	end := info.Size()
+	// last reads the n bytes before end.
+	last := func(n int64) []byte {
+		b := make([]byte, n)
+		if _, readErr := f.ReadAt(b, end-n); readErr != nil {
+			err = fmt.Errorf("read table %s: %w", name, readErr)
+		}
+		end -= n
+		return b
+	}
+	length := func() (int64, bool) {
+		if end < 4 {
+			return 0, false
+		}
+		n := int64(binary.BigEndian.Uint32(last(4)))
+		return n, n > 0 && n <= end
+	}
+	n, ok := length()
+	if !ok {
+		return damaged("cut short")
+	}
+	sum := &pb.Checksum{}
+	if !parseChecksum(last(n), sum) {
+		return damaged("no checksum at its end")
+	}
+	n, ok = length()
+	if !ok {
+		return damaged("no index")
+	}
+	index := last(n)
+	if err == nil && y.VerifyChecksum(index, sum) != nil {
+		return damaged("checksum of its index")
+	}
+	return err
+}
+
+// parseChecksum reads the message {algo = 1: enum, sum = 2: uint64}. It is done
+// by hand because protobuf belongs to another package, and because two varints
+// need no library.
+func parseChecksum(b []byte, sum *pb.Checksum) bool {
+	for len(b) > 0 {
+		tag := b[0]
+		v, n := binary.Uvarint(b[1:])
+		if n <= 0 {
+			return false
+		}
+		switch tag {
+		case 1<<3 | 0:
+			sum.Algo = pb.Checksum_Algorithm(v)
+		case 2<<3 | 0:
+			sum.Sum = v
+		default:
+			return false
+		}
+		b = b[1+n:]
+	}
+	return sum.Algo == pb.Checksum_CRC32C || sum.Algo == pb.Checksum_XXHash64
+}
+
+// errorLog is Badger's logger. Badger reports some failures, also of a sync, to
+// its log only; the store takes every error in the log for a failed write.
+type errorLog struct {
+	log    logSink
+	errors chan string // the oldest error nobody has asked for; capacity 1
+}
+
+func (l *errorLog) Errorf(format string, args ...any) {
+	text := strings.TrimSpace(fmt.Sprintf(format, args...))
+	select {
+	case l.errors <- text:
+	default: // one is enough
+	}
+	l.log.Error("badger: " + text)
+}
+
+func (l *errorLog) Warningf(format string, args ...any) {
+	l.log.Warn("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+// Infof and Debugf are about Badger's inner life.
+func (l *errorLog) Infof(string, ...any)  {}
+func (l *errorLog) Debugf(string, ...any) {}
+
+// take returns an error that was logged since the last call.
+func (l *errorLog) take() error {
+	select {
+	case text := <-l.errors:
+		return errors.New(text)
+	default:
+		return nil
+	}
+}
+
+// logSink is the part of slog.Logger that is used.
+type logSink interface {
+	Warn(msg string, args ...any)
+	Error(msg string, args ...any)
+}

@@ -1,0 +1,200 @@
+package badgerstore
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+)
+
+// A pack is the value that holds small segments:
+//
+//	crc32c of the directory/4 | length of the directory/4 | directory | data of all members
+//
+// The directory, integers as varints:
+//
+//	operators | for each: length, name
+//	members   | for each: operator, group, base (0 or 1), size, crc32c of the data/4
+//
+// The data of the members follow each other in the order of the directory.
+const packHeader = 8
+
+// packBuilder collects the members of one pack.
+type packBuilder struct {
+	names     map[string]uint64
+	operators []byte
+	members   []byte
+	data      []byte
+	segments  []epochs.Segment // without Data
+	sizes     []uint32
+	crcs      []uint32
+}
+
+func (p *packBuilder) size() int {
+	return packHeader + 2*binary.MaxVarintLen32 + len(p.operators) + len(p.members) + len(p.data)
+}
+
+func (p *packBuilder) add(s epochs.Segment) {
+	if p.names == nil {
+		p.names = map[string]uint64{}
+	}
+	op, known := p.names[s.Operator]
+	if !known {
+		op = uint64(len(p.names))
+		p.names[s.Operator] = op
+		p.operators = binary.AppendUvarint(p.operators, uint64(len(s.Operator)))
+		p.operators = append(p.operators, s.Operator...)
+	}
+	crc := checksum(s.Data)
+	p.members = binary.AppendUvarint(p.members, op)
+	p.members = binary.AppendUvarint(p.members, uint64(s.Group))
+	p.members = append(p.members, flag(s.Base))
+	p.members = binary.AppendUvarint(p.members, uint64(len(s.Data)))
+	p.members = binary.BigEndian.AppendUint32(p.members, crc)
+	p.data = append(p.data, s.Data...)
+	p.segments = append(p.segments, epochs.Segment{SegmentID: s.SegmentID, Base: s.Base})
+	p.sizes = append(p.sizes, uint32(len(s.Data)))
+	p.crcs = append(p.crcs, crc)
+}
+
+// encode returns the value of the pack.
+func (p *packBuilder) encode() []byte {
+	b := make([]byte, packHeader, p.size())
+	b = binary.AppendUvarint(b, uint64(len(p.names)))
+	b = append(b, p.operators...)
+	b = binary.AppendUvarint(b, uint64(len(p.segments)))
+	b = append(b, p.members...)
+	dir := b[packHeader:]
+	binary.BigEndian.PutUint32(b, checksum(dir))
+	binary.BigEndian.PutUint32(b[4:], uint32(len(dir)))
+	return append(b, p.data...)
+}
+
+// packMember is an entry of a pack's directory.
+type packMember struct {
+	id             epochs.SegmentID
+	base           bool
+	off, size, crc uint32
+}
+
+// parsePack reads the directory of a pack.
+func parsePack(e messages.Epoch, b []byte) ([]packMember, error) {
+	damaged := func(what string) error {
+		return fmt.Errorf("pack of epoch %d: %s: %w", e, what, epochs.ErrDamaged)
+	}
+	if len(b) < packHeader {
+		return nil, damaged("too short")
+	}
+	n := binary.BigEndian.Uint32(b[4:])
+	if uint64(n) > uint64(len(b)-packHeader) {
+		return nil, damaged("directory beyond the end")
+	}
+	d := reader{b: b[packHeader : packHeader+int(n)]}
+	if checksum(d.b) != binary.BigEndian.Uint32(b) {
+		return nil, damaged("checksum of the directory")
+	}
+	operators := make([]string, d.count())
+	for i := range operators {
+		operators[i] = string(d.bytes(d.uvarint()))
+	}
+	members := make([]packMember, d.count())
+	off := uint64(packHeader) + uint64(n)
+	for i := range members {
+		op, group := d.uvarint(), d.uvarint()
+		base, size, crc := d.bytes(1), d.uvarint(), d.bytes(4)
+		if d.failed || op >= uint64(len(operators)) || group > 0xffff || size > uint64(len(b))-off {
+			return nil, damaged("directory")
+		}
+		members[i] = packMember{
+			id:   epochs.SegmentID{Operator: operators[op], Group: uint16(group), Epoch: e},
+			base: base[0] != 0,
+			off:  uint32(off), size: uint32(size), crc: binary.BigEndian.Uint32(crc),
+		}
+		off += size
+	}
+	if d.failed || len(d.b) > 0 || off != uint64(len(b)) {
+		return nil, damaged("directory")
+	}
+	return members, nil
+}
+
+// reader reads varints and bytes from a slice. After an error it returns zeros.
+type reader struct {
+	b      []byte
+	failed bool
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.failed, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// count is the number of things that follow; none is shorter than a byte.
+func (r *reader) count() int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.failed, r.b = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.failed, r.b = true, nil
+		return make([]byte, min(n, 8))
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+// span is a range of epochs, both ends included, none of which was committed.
+type span struct{ from, to messages.Epoch }
+
+// storedRecord is the value of a record key:
+//
+//	crc32c of all behind it/4 | prev/8 | spans | for each: from, to | record
+//
+// with the spans of epochs that were never committed and may have left segments.
+type storedRecord struct {
+	prev messages.Epoch
+	gaps []span
+	data []byte
+}
+
+func (r storedRecord) encode() []byte {
+	b := make([]byte, 4, 32+20*len(r.gaps)+len(r.data))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.prev))
+	b = binary.AppendUvarint(b, uint64(len(r.gaps)))
+	for _, g := range r.gaps {
+		b = binary.AppendUvarint(b, uint64(g.from))
+		b = binary.AppendUvarint(b, uint64(g.to))
+	}
+	b = append(b, r.data...)
+	binary.BigEndian.PutUint32(b, checksum(b[4:]))
+	return b
+}
+
+// parseRecord reads the value of a record key; the result shares b.
+func parseRecord(e messages.Epoch, b []byte) (storedRecord, error) {
+	if len(b) < 13 || checksum(b[4:]) != binary.BigEndian.Uint32(b) {
+		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w", e, epochs.ErrDamaged)
+	}
+	r := storedRecord{prev: messages.Epoch(binary.BigEndian.Uint64(b[4:]))}
+	d := reader{b: b[12:]}
+	for range d.count() {
+		r.gaps = append(r.gaps, span{messages.Epoch(d.uvarint()), messages.Epoch(d.uvarint())})
+	}
+	if d.failed {
+		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w", e, epochs.ErrDamaged)
+	}
+	r.data = d.b
+	return r, nil
+}

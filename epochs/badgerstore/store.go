@@ -1,0 +1,325 @@
+package badgerstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+const (
+	// defaultMinFree keeps the rest of the machine working, too.
+	defaultMinFree = 256 << 20
+	// openSpace is needed to open a database at all: its logs are written
+	// through memory maps, and a full disk would kill the process.
+	openSpace = 64 << 20
+	// memTableSize is small because only keys and pointers pass through it.
+	memTableSize = 2 << 20
+	valueLogSize = 16 << 20
+	// valueThreshold is from where on values go to the value log.
+	valueThreshold = 1 << 10
+	newest         = math.MaxUint64 // read timestamp: everything
+)
+
+// Options configure a Store. The zero value works.
+type Options struct {
+	// Log gets warnings, and failures that are not returned to anybody. nil:
+	// they are dropped.
+	Log *slog.Logger
+	// MinFree is how many bytes must be free on the disk for an epoch to be
+	// started, besides twice the size of the last one; 0 means 256 MiB.
+	MinFree int64
+	// IgnoreWitness opens a store although a newer epoch was committed than it
+	// holds. Sinks may have published that epoch: its rows will appear again.
+	IgnoreWitness bool
+}
+
+// Store implements epochs.Segments in a directory.
+type Store struct {
+	dir     string
+	minFree int64
+	log     *slog.Logger
+	lock    *os.File
+	db      *badger.DB
+	errors  *errorLog
+
+	// write makes Put, Commit, Rewind and Drop take turns. It guards the fields
+	// up to mu.
+	write sync.Mutex
+	// failed is why the outcome of a write is unknown.
+	failed error
+	closed bool
+	// numberEpoch and number are for the next blob's key.
+	numberEpoch messages.Epoch
+	number      uint32
+
+	// mu guards the fields below.
+	mu      sync.RWMutex
+	x       *index
+	witness messages.Epoch
+	// epochBytes were put for epoch numberEpoch, lastBytes for the one before.
+	epochBytes, lastBytes int64
+	// totalBytes were put since Open.
+	totalBytes int64
+
+	gc collector
+}
+
+var _ epochs.Segments = (*Store)(nil)
+
+// Open opens the store in dir, which is created if it does not exist, readable
+// for its owner only. The caller closes it. The error wraps epochs.ErrLocked,
+// ErrNewerFormat, ErrDamaged or ErrNoSpace if one of these is the reason.
+func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
+	s, err := open(ctx, dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open checkpoint: %w", err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, dir string, opts Options) (*Store, error) {
+	s := &Store{dir: dir, minFree: opts.MinFree, log: opts.Log}
+	if s.minFree <= 0 {
+		s.minFree = defaultMinFree
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.errors = &errorLog{log: s.log, errors: make(chan string, 1)}
+	if err := os.MkdirAll(s.dbDir(), 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.lock, err = lockDir(dir); err != nil {
+		return nil, err
+	}
+	if err := s.openDB(ctx, opts); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	s.gc.start(s)
+	return s, nil
+}
+
+func (s *Store) dbDir() string { return filepath.Join(s.dir, dbName) }
+
+// openDB opens the database and reads the index; the lock is held. When it
+// fails, the caller calls release.
+func (s *Store) openDB(ctx context.Context, opts Options) error {
+	if err := checkFormat(s.dir); err != nil {
+		return err
+	}
+	if err := checkSpace(s.dir, min(s.minFree, openSpace)); err != nil {
+		return err
+	}
+	bo := s.badgerOptions()
+	if err := inspect(s.dbDir(), bo); err != nil {
+		return err
+	}
+	if err := s.openBadger(bo); err != nil {
+		return err
+	}
+	if err := s.readIndex(ctx); err != nil {
+		return err
+	}
+	return s.checkWitness(opts.IgnoreWitness)
+}
+
+func (s *Store) badgerOptions() badger.Options {
+	bo := badger.DefaultOptions(s.dbDir()).
+		WithLogger(s.errors).
+		WithSyncWrites(true).
+		WithDetectConflicts(false). // it would end the process over an old timestamp
+		WithNumVersionsToKeep(1).
+		WithMemTableSize(memTableSize).
+		WithNumMemtables(2).
+		WithBaseTableSize(2 << 20).
+		WithNumLevelZeroTables(1).
+		WithNumLevelZeroTablesStall(8).
+		WithValueThreshold(valueThreshold).
+		WithValueLogFileSize(valueLogSize).
+		WithCompression(options.None).
+		WithBlockCacheSize(0).
+		WithIndexCacheSize(0).
+		WithNumCompactors(2).
+		WithNumGoroutines(2).
+		WithMetricsEnabled(false).
+		WithExternalMagic(format)
+	bo.TableSizeMultiplier = 1
+	return bo
+}
+
+// openBadger opens the database. Damage that inspect has not seen may show up as
+// a panic, or in the log only.
+func (s *Store) openBadger(bo badger.Options) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("database %s: %v: %w", bo.Dir, r, epochs.ErrDamaged)
+		}
+	}()
+	db, err := badger.OpenManaged(bo)
+	if err != nil {
+		return fmt.Errorf("database %s: %w", bo.Dir, err)
+	}
+	s.db = db
+	if err := s.errors.take(); err != nil {
+		return fmt.Errorf("database %s: %w: %w", bo.Dir, err, epochs.ErrDamaged)
+	}
+	return nil
+}
+
+// release closes what is open.
+func (s *Store) release() error {
+	var err error
+	if s.db != nil {
+		err = s.db.Close()
+	}
+	return errors.Join(err, s.lock.Close())
+}
+
+// checkWitness compares the newest record with the witness outside the database
+// and brings the witness up to date.
+func (s *Store) checkWitness(ignore bool) error {
+	witness, err := readWitness(s.dir)
+	have := s.x.newest()
+	switch {
+	case ignore && (err != nil || witness > have):
+		s.log.Warn("opening a checkpoint although a newer epoch is missing", "epoch", have, "missing", witness)
+	case err != nil:
+		return fault.Wrap(fault.Config, err, "")
+	case witness > have:
+		return fault.Wrap(fault.Config, epochs.ErrDamaged, "%s: epoch %d was committed, but the newest record is that of epoch %d; sinks may have published what is missing", s.dir, witness, have)
+	}
+	s.witness = have
+	if witness == have {
+		return nil
+	}
+	return writeFile(s.dir, witnessName, witnessContent(have))
+}
+
+// usable reports why the store cannot be used for writing. write is held.
+func (s *Store) usable(ctx context.Context) error {
+	switch {
+	case s.closed:
+		return errors.New("checkpoint is closed")
+	case s.failed != nil:
+		return fmt.Errorf("checkpoint must be reopened after a failed write: %w", s.failed)
+	}
+	return ctx.Err()
+}
+
+// fail notes that the outcome of a write is unknown. write is held.
+func (s *Store) fail(err error) error {
+	s.failed = err
+	return err
+}
+
+// Committed implements epochs.Segments.
+func (s *Store) Committed(ctx context.Context) ([]epochs.StoredRecord, messages.Epoch, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	s.mu.RLock()
+	list, highest := slices.Clone(s.x.records), s.x.highest
+	s.mu.RUnlock()
+	var records []epochs.StoredRecord
+	var damaged []error
+	txn := s.db.NewTransactionAt(newest, false)
+	defer txn.Discard()
+	for _, r := range slices.Backward(list) {
+		data, err := readRecord(txn, r.epoch)
+		if err != nil {
+			damaged = append(damaged, err)
+			continue
+		}
+		records = append(records, epochs.StoredRecord{Epoch: r.epoch, Data: data.data})
+	}
+	return records, highest, errors.Join(damaged...)
+}
+
+func readRecord(txn *badger.Txn, e messages.Epoch) (storedRecord, error) {
+	item, err := txn.Get(recordKey(e))
+	if err != nil {
+		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w: %w", e, err, epochs.ErrDamaged)
+	}
+	b, err := item.ValueCopy(nil)
+	if err != nil {
+		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w: %w", e, err, epochs.ErrDamaged)
+	}
+	return parseRecord(e, b)
+}
+
+// Check implements epochs.Segments. Besides the space it looks whether somebody
+// else has written to the directory.
+func (s *Store) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	need, witness := s.minFree+2*max(s.epochBytes, s.lastBytes), s.witness
+	s.mu.RUnlock()
+	if err := checkSpace(s.dir, need); err != nil {
+		return err
+	}
+	return s.checkUnchanged(witness)
+}
+
+// checkUnchanged returns ErrConflict if the witness is not the one that this
+// store has written: two processes use the directory, on a file system that does
+// not know locks.
+func (s *Store) checkUnchanged(want messages.Epoch) error {
+	got, err := readWitness(s.dir)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("%s: the witness is epoch %d and not %d: %w", s.dir, got, want, epochs.ErrConflict)
+	}
+	return nil
+}
+
+// written returns the bytes of segments put since Open.
+func (s *Store) written() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.totalBytes
+}
+
+// Size implements epochs.Segments.
+func (s *Store) Size() int64 {
+	tree, values, err := diskUsage(s.dbDir())
+	if err != nil {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		return s.x.live
+	}
+	return tree + values
+}
+
+// Close implements epochs.Segments. It waits for a running collection of the
+// value log.
+func (s *Store) Close() error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.gc.stop()
+	if err := s.release(); err != nil {
+		return fmt.Errorf("close checkpoint: %w", err)
+	}
+	return nil
+}
