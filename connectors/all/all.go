@@ -7,7 +7,9 @@ import (
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/console"
 	"github.com/streamd-io/streamd/connectors/format"
+	"github.com/streamd-io/streamd/connectors/format/csv"
 	"github.com/streamd-io/streamd/connectors/format/json"
+	"github.com/streamd-io/streamd/connectors/format/text"
 	"github.com/streamd-io/streamd/connectors/memory"
 	"github.com/streamd-io/streamd/connectors/rate"
 )
@@ -27,5 +29,7 @@ func Connectors() []connectors.Connector {
 func Formats() []format.Format {
 	return []format.Format{
 		json.Format(),
+		csv.Format(),
+		text.Format(),
 	}
 }

@@ -29,7 +29,7 @@ func Options(t testing.TB, opts []option.Option, keyValues ...string) option.Val
 
 // Record is a row with what travels beside it.
 type Record struct {
-	Row     []any // see connectors.ValueAt
+	Row     []any // see format.ValueAt
 	Base    messages.ID128
 	A, B    uint64
 	Arrival messages.EventTime
@@ -69,7 +69,7 @@ func (c *Collector) Read(ctx context.Context) error {
 	if b := c.rows.Finish(); b != nil {
 		l := b.Lineage()
 		for i := range b.Len() {
-			r := Record{Row: connectors.RowAt(b, i), Base: l.Base, Arrival: messages.NoEventTime}
+			r := Record{Row: format.RowAt(b, i), Base: l.Base, Arrival: messages.NoEventTime}
 			if l.A != nil {
 				r.A, r.Arrival = l.A[i], b.Arrivals()[i]
 			}

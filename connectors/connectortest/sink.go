@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/messages"
 	"go.uber.org/goleak"
 )
@@ -237,7 +238,7 @@ func (e *engine) write(t *testing.T, writers []connectors.Writer, from, to int, 
 		b := messages.NewBuilder(e.c.Schema())
 		var ids []messages.ID128
 		for n := from; n < end; n++ {
-			if err := connectors.AppendRow(b, row(n)); err != nil {
+			if err := format.AppendRow(b, row(n)); err != nil {
 				t.Fatal(err)
 			}
 			if e.c.Offer == (connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.AtOnce}) {

@@ -23,7 +23,7 @@ type SourceCase struct {
 	New func(t testing.TB) connectors.Source
 	// Decoder makes a decoder; nil for sources without a format.
 	Decoder func(t testing.TB) format.Decoder
-	// Want is what each partition holds, in order; see connectors.ValueAt.
+	// Want is what each partition holds, in order; see format.ValueAt.
 	Want map[string][][]any
 	// Bad is how many records of each partition are bad, if any.
 	Bad map[string]int

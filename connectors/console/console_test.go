@@ -12,6 +12,7 @@ import (
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/connectortest"
 	"github.com/streamd-io/streamd/connectors/console"
+	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -39,7 +40,7 @@ func batch(t *testing.T, s *messages.Schema, frame messages.Frame, kinds []messa
 	b := messages.NewPool(s).Get()
 	for _, r := range rows {
 		for c, v := range r {
-			if err := connectors.AppendValue(b.Own(c), v); err != nil {
+			if err := format.AppendValue(b.Own(c), v); err != nil {
 				t.Fatal(err)
 			}
 		}

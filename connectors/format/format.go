@@ -69,6 +69,9 @@ type Config struct {
 	Schema *messages.Schema
 	// Skip tells, per column of Schema, which ones the payload does not hold
 	// (metadata columns, columns the query does not read); nil means none.
-	Skip    []bool
-	Options option.Values
+	Skip []bool
+	// Metadata tells, per column of Schema, which ones come from outside the
+	// payload, so that formats without names can count fields; nil means none.
+	Metadata []bool
+	Options  option.Values
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/connectortest"
+	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/memory"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
@@ -131,7 +132,7 @@ func batch(t *testing.T, kinds []messages.RowKind, frame messages.Frame, rows ..
 	b := messages.NewPool(s).Get()
 	for _, r := range rows {
 		for c, v := range r {
-			must(t, connectors.AppendValue(b.Own(c), v))
+			must(t, format.AppendValue(b.Own(c), v))
 		}
 	}
 	b.SetLen(len(rows))

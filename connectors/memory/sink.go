@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -54,7 +55,7 @@ func NewSink() *Sink {
 
 // Rows returns the visible result: all rows in append mode, in update mode one
 // per key in the order in which keys appeared, in complete mode the last whole
-// table. Values are as connectors.ValueAt gives them.
+// table. Values are as format.ValueAt gives them.
 func (s *Sink) Rows() [][]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +303,7 @@ func (w *writer) Write(_ context.Context, b *messages.Batch, ids []messages.ID12
 		changes = append(changes, change{frame: f})
 	}
 	for i := range b.Rows() {
-		c := change{values: connectors.RowAt(b, b.Row(i))}
+		c := change{values: format.RowAt(b, b.Row(i))}
 		if k := b.Kinds(); k != nil {
 			c.kind = k[b.Row(i)]
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -76,7 +77,7 @@ func NewSourceWith(s *messages.Schema, o SourceOptions) *Source {
 	}
 }
 
-// Add adds rows to partition 0 as one unit; see connectors.AppendValue for what
+// Add adds rows to partition 0 as one unit; see format.AppendValue for what
 // a value may be. The rows are copied. When it fails nothing was added.
 func (s *Source) Add(rows ...[]any) error { return s.AddTo(0, rows...) }
 
@@ -96,7 +97,7 @@ func (s *Source) AddAt(partition int, at messages.EventTime, rows ...[]any) erro
 		return fault.New(fault.Config, "memory source: there is no partition %d (there are %d)", partition, len(s.parts))
 	}
 	for _, r := range rows {
-		if err := connectors.AppendRow(s.builder, r); err != nil {
+		if err := format.AppendRow(s.builder, r); err != nil {
 			s.builder.AbortUnit()
 			return err
 		}

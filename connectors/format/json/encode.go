@@ -194,21 +194,14 @@ func (e *encoder) structure(dst []byte, c *messages.Column, i int) ([]byte, erro
 	return append(dst, '}'), nil
 }
 
-// appendFloat writes the shortest number that reads back as the same value.
+// appendFloat writes what is no JSON number as a string.
 func appendFloat(dst []byte, v float64, bits int) []byte {
-	switch {
-	case math.IsNaN(v):
-		return append(dst, `"NaN"`...)
-	case math.IsInf(v, 1):
-		return append(dst, `"Infinity"`...)
-	case math.IsInf(v, -1):
-		return append(dst, `"-Infinity"`...)
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		dst = append(dst, '"')
+		dst = format.AppendFloat(dst, v, bits)
+		return append(dst, '"')
 	}
-	form := byte('f')
-	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
-		form = 'e'
-	}
-	return strconv.AppendFloat(dst, v, form, -1, bits)
+	return format.AppendFloat(dst, v, bits)
 }
 
 const hexDigits = "0123456789abcdef"

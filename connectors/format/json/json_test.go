@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/json"
 	"github.com/streamd-io/streamd/connectors/option"
@@ -59,7 +58,7 @@ func decode(t testing.TB, c format.Config, payload string) ([][]any, error) {
 	}
 	rows := [][]any{}
 	for i := range batch.Len() {
-		rows = append(rows, connectors.RowAt(batch, i))
+		rows = append(rows, format.RowAt(batch, i))
 	}
 	return rows, err
 }
@@ -250,7 +249,7 @@ func TestEncode(t *testing.T) {
 	nulls := make([]any, s.Len())
 	b := messages.NewBuilder(s)
 	for _, r := range [][]any{row, nulls} {
-		if err := connectors.AppendRow(b, r); err != nil {
+		if err := format.AppendRow(b, r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/json"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/valyala/fastjson"
@@ -268,7 +268,7 @@ func roundTrip(t *testing.T, rows [][]any) {
 	}
 	b := messages.NewBuilder(fuzzSchema)
 	for _, r := range rows {
-		if err := connectors.AppendRow(b, r); err != nil {
+		if err := format.AppendRow(b, r); err != nil {
 			t.Fatal(err)
 		}
 	}

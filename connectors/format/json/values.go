@@ -2,7 +2,6 @@ package json
 
 import (
 	"bytes"
-	"encoding/base64"
 	"math"
 	"slices"
 	"strconv"
@@ -153,7 +152,7 @@ func (d *decoder) text(f *node, c *messages.Column, raw []byte, escaped bool) bo
 			c.AppendInt32(v)
 		}
 	case messages.Binary:
-		ok = appendBase64(c, raw)
+		ok = format.AppendBase64(c, raw)
 	case messages.Decimal:
 		var v messages.Decimal128
 		if v, ok = format.ParseDecimal(raw, f.typ.Precision, f.typ.Scale); ok {
@@ -166,7 +165,7 @@ func (d *decoder) text(f *node, c *messages.Column, raw []byte, escaped bool) bo
 			c.AppendBool(raw[0] == 't')
 		}
 	case messages.TinyInt, messages.SmallInt, messages.Int, messages.BigInt:
-		ok = appendInteger(f.typ.Kind, c, raw)
+		ok = appendInteger(c, raw)
 	}
 	if !ok {
 		return d.fail(strconv.Quote(preview(raw)) + " is not a " + f.typ.String())
@@ -179,7 +178,7 @@ func (d *decoder) numeric(f *node, c *messages.Column, text []byte, integer bool
 	ok := false
 	switch k := f.typ.Kind; {
 	case k.IsInteger():
-		ok = integer && appendInteger(k, c, text)
+		ok = integer && appendInteger(c, text)
 	case k == messages.Double:
 		var v float64
 		if v, ok = parseFloat(text, 64); ok {
@@ -197,7 +196,7 @@ func (d *decoder) numeric(f *node, c *messages.Column, text []byte, integer bool
 		}
 	case k == messages.Timestamp && d.unit != iso && integer:
 		var v int64
-		if v, ok = parseInt(text); ok && v <= math.MaxInt64/int64(d.unit) && v >= math.MinInt64/int64(d.unit) {
+		if v, ok = format.ParseInt(text); ok && v <= math.MaxInt64/int64(d.unit) && v >= math.MinInt64/int64(d.unit) {
 			c.AppendInt64(v * int64(d.unit))
 			return true
 		}
@@ -214,56 +213,9 @@ func (d *decoder) numeric(f *node, c *messages.Column, text []byte, integer bool
 	return d.fail(preview(text) + " is not a " + f.typ.String())
 }
 
-func appendInteger(k messages.Kind, c *messages.Column, text []byte) bool {
-	v, ok := parseInt(text)
-	if !ok {
-		return false
-	}
-	switch k {
-	case messages.BigInt:
-		c.AppendInt64(v)
-		return true
-	case messages.Int:
-		if ok = v == int64(int32(v)); ok {
-			c.AppendInt32(int32(v))
-		}
-	case messages.SmallInt:
-		if ok = v == int64(int16(v)); ok {
-			c.AppendInt16(int16(v))
-		}
-	case messages.TinyInt:
-		if ok = v == int64(int8(v)); ok {
-			c.AppendInt8(int8(v))
-		}
-	}
-	return ok
-}
-
-// parseInt reads an optional minus and digits.
-func parseInt(s []byte) (int64, bool) {
-	negative := len(s) > 0 && s[0] == '-'
-	if negative {
-		s = s[1:]
-	}
-	if len(s) == 0 {
-		return 0, false
-	}
-	limit := uint64(math.MaxInt64)
-	if negative {
-		limit++
-	}
-	var v uint64
-	for _, c := range s {
-		c -= '0'
-		if c > 9 || v > (limit-uint64(c))/10 {
-			return 0, false
-		}
-		v = v*10 + uint64(c)
-	}
-	if negative {
-		return -int64(v), true
-	}
-	return int64(v), true
+func appendInteger(c *messages.Column, text []byte) bool {
+	v, ok := format.ParseInt(text)
+	return ok && format.AppendInt(c, v)
 }
 
 // parseFloat reads a number that number has accepted; one that is too large
@@ -291,18 +243,6 @@ func appendSpecial(k messages.Kind, c *messages.Column, s []byte) bool {
 	} else {
 		c.AppendFloat64(v)
 	}
-	return true
-}
-
-func appendBase64(c *messages.Column, s []byte) bool {
-	data := c.AppendData()
-	from := len(data)
-	data = slices.Grow(data, base64.StdEncoding.DecodedLen(len(s)))
-	n, err := base64.StdEncoding.Decode(data[from:cap(data)], s)
-	if err != nil {
-		return false
-	}
-	c.CloseData(data[:from+n])
 	return true
 }
 

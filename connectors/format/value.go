@@ -1,4 +1,4 @@
-package connectors
+package format
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -48,7 +47,7 @@ func ValueAt(c *messages.Column, i int) any {
 	case messages.Double:
 		return c.Float64s()[i]
 	case messages.Decimal:
-		return string(format.AppendDecimal(nil, c.Decimals()[i], t.Scale))
+		return string(AppendDecimal(nil, c.Decimals()[i], t.Scale))
 	case messages.String:
 		return string(c.Bytes(i))
 	case messages.Binary:
@@ -229,7 +228,7 @@ func appendGoDate(c *messages.Column, v any) bool {
 		c.AppendInt32(int32(days))
 		return true
 	case string:
-		days, ok := format.ParseDate([]byte(x))
+		days, ok := ParseDate([]byte(x))
 		if ok {
 			c.AppendInt32(days)
 		}
@@ -247,7 +246,7 @@ func appendGoTime(c *messages.Column, v any) bool {
 		c.AppendInt64(int64(x))
 		return true
 	case string:
-		t, zoned, ok := format.ParseTimestamp([]byte(x))
+		t, zoned, ok := ParseTimestamp([]byte(x))
 		if ok = ok && !(zoned && c.Type().Kind == messages.TimestampNTZ); ok {
 			c.AppendInt64(t)
 		}
@@ -274,7 +273,7 @@ func appendGoDecimal(c *messages.Column, v any) bool {
 		}
 		text = strconv.FormatInt(n, 10)
 	}
-	d, ok := format.ParseDecimal([]byte(text), t.Precision, t.Scale)
+	d, ok := ParseDecimal([]byte(text), t.Precision, t.Scale)
 	if ok {
 		c.AppendDecimal(d)
 	}
