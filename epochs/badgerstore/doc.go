@@ -35,8 +35,8 @@
 // Badger trusts its files: it would lose data or end the process over some kinds
 // of damage. Open therefore looks first and refuses, with an error that says
 // what is wrong: a directory in use, a newer format, a missing MANIFEST, a table
-// that is missing, cut or has a damaged index, too little space (a full disk ends
-// the process in the middle of a write to a memory-mapped file), and a witness
-// that is newer than the newest record. Log files of zero length, which a killed
+// that is missing, cut or does not match its checksums, too little space (a full
+// disk ends the process in the middle of a write to a memory-mapped file), and a
+// witness that is newer than the newest record. Log files of zero length, which a killed
 // process may leave, are removed.
 package badgerstore

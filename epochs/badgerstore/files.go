@@ -13,7 +13,6 @@ import (
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
-	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // Names in the store's directory.
@@ -44,7 +43,7 @@ func lockDir(dir string) (*os.File, error) {
 		if readErr != nil || len(owner) == 0 {
 			owner = []byte("unknown")
 		}
-		return nil, fault.Wrap(fault.Config, epochs.ErrLocked, "%s is used by process %s; stop that one or choose another directory", dir, strings.TrimSpace(string(owner)))
+		return nil, fmt.Errorf("%s is used by process %s; stop that one or choose another directory: %w", dir, strings.TrimSpace(string(owner)), epochs.ErrLocked)
 	}
 	if err == nil {
 		err = f.Truncate(0)
@@ -95,7 +94,7 @@ func checkFormat(dir string) error {
 			return err
 		}
 		if len(files) > 0 {
-			return fault.Wrap(fault.Config, epochs.ErrDamaged, "%s holds a database but no %s file; it was not made by streamd or is incomplete", dir, formatName)
+			return fmt.Errorf("%s holds a database but no %s file; it was not made by streamd or is incomplete: %w", dir, formatName, epochs.ErrDamaged)
 		}
 		return writeFile(dir, formatName, formatPrefix+strconv.Itoa(format)+"\n")
 	}
@@ -105,10 +104,10 @@ func checkFormat(dir string) error {
 	number, ok := strings.CutPrefix(strings.TrimSpace(string(b)), formatPrefix)
 	version, err := strconv.Atoi(number)
 	if !ok || err != nil || version < 1 {
-		return fault.Wrap(fault.Config, epochs.ErrDamaged, "%s is not a format version: %q", filepath.Join(dir, formatName), b)
+		return fmt.Errorf("%s is not a format version: %q: %w", filepath.Join(dir, formatName), b, epochs.ErrDamaged)
 	}
 	if version > format {
-		return fault.Wrap(fault.Config, epochs.ErrNewerFormat, "%s has format version %d, this program reads up to %d; use a newer streamd", dir, version, format)
+		return fmt.Errorf("%s has format version %d, this program reads up to %d; use a newer streamd: %w", dir, version, format, epochs.ErrNewerFormat)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/fb"
 	"github.com/dgraph-io/badger/v4/pb"
 	"github.com/dgraph-io/badger/v4/table"
 	"github.com/dgraph-io/badger/v4/y"
@@ -75,82 +76,84 @@ func inspectTables(dir string, opts badger.Options) (err error) {
 	return nil
 }
 
-// inspectTable reads the end of a table:
+// inspectTable checks all checksums of a table:
 //
-//	... | index | length of index/4 | checksum of index, encoded | its length/4
-func inspectTable(name string) (err error) {
-	damaged := func(what string) error {
-		return fmt.Errorf("table %s is damaged (%s): %w", name, what, epochs.ErrDamaged)
-	}
-	f, err := os.Open(name)
+//	blocks | index | length of the index/4 | its checksum | length of that/4
+//
+// where a block ends with its own checksum and the length of that. Tables hold
+// keys and pointers only and are small; reading them takes milliseconds.
+func inspectTable(name string) error {
+	b, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("table %s is missing: %w", name, epochs.ErrDamaged)
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
+	damaged := func(what string) error {
+		return fmt.Errorf("table %s is damaged (%s): %w", name, what, epochs.ErrDamaged)
 	}
-	end := info.Size()
-	// last reads the n bytes before end.
-	last := func(n int64) []byte {
-		b := make([]byte, n)
-		if _, readErr := f.ReadAt(b, end-n); readErr != nil {
-			err = fmt.Errorf("read table %s: %w", name, readErr)
-		}
-		end -= n
-		return b
-	}
-	length := func() (int64, bool) {
-		if end < 4 {
-			return 0, false
-		}
-		n := int64(binary.BigEndian.Uint32(last(4)))
-		return n, n > 0 && n <= end
-	}
-	n, ok := length()
+	rest, sum, ok := cutChecksum(b)
 	if !ok {
-		return damaged("cut short")
-	}
-	sum := &pb.Checksum{}
-	if !parseChecksum(last(n), sum) {
 		return damaged("no checksum at its end")
 	}
-	n, ok = length()
-	if !ok {
-		return damaged("no index")
+	rest, index, ok := cutSized(rest)
+	if !ok || len(index) == 0 || y.VerifyChecksum(index, sum) != nil {
+		return damaged("index")
 	}
-	index := last(n)
-	if err == nil && y.VerifyChecksum(index, sum) != nil {
-		return damaged("checksum of its index")
+	offsets := fb.GetRootAsTableIndex(index, 0)
+	var block fb.BlockOffset
+	for i := range offsets.OffsetsLength() {
+		if !offsets.Offsets(&block, i) {
+			return damaged("index")
+		}
+		from, to := uint64(block.Offset()), uint64(block.Offset())+uint64(block.Len())
+		if to > uint64(len(rest)) {
+			return damaged("a block is beyond its end")
+		}
+		data, sum, ok := cutChecksum(rest[from:to])
+		if !ok || y.VerifyChecksum(data, sum) != nil {
+			return damaged("checksum of a block")
+		}
 	}
-	return err
+	return nil
 }
 
-// parseChecksum reads the message {algo = 1: enum, sum = 2: uint64}. It is done
-// by hand because protobuf belongs to another package, and because two varints
-// need no library.
-func parseChecksum(b []byte, sum *pb.Checksum) bool {
-	for len(b) > 0 {
+// cutSized cuts what precedes its length, 4 bytes, off the end of b.
+func cutSized(b []byte) (rest, cut []byte, ok bool) {
+	if len(b) < 4 {
+		return nil, nil, false
+	}
+	b, length := b[:len(b)-4], uint64(binary.BigEndian.Uint32(b[len(b)-4:]))
+	if length > uint64(len(b)) {
+		return nil, nil, false
+	}
+	at := uint64(len(b)) - length
+	return b[:at], b[at:], true
+}
+
+// cutChecksum cuts a checksum with its length off the end of b. A checksum is
+// the message {algo = 1: enum, sum = 2: uint64}; two varints need no library.
+func cutChecksum(b []byte) (rest []byte, sum *pb.Checksum, ok bool) {
+	rest, b, ok = cutSized(b)
+	sum = &pb.Checksum{}
+	for ok && len(b) > 0 {
 		tag := b[0]
 		v, n := binary.Uvarint(b[1:])
 		if n <= 0 {
-			return false
+			return nil, nil, false
 		}
 		switch tag {
-		case 1<<3 | 0:
+		case 1 << 3:
 			sum.Algo = pb.Checksum_Algorithm(v)
-		case 2<<3 | 0:
+		case 2 << 3:
 			sum.Sum = v
 		default:
-			return false
+			return nil, nil, false
 		}
 		b = b[1+n:]
 	}
-	return sum.Algo == pb.Checksum_CRC32C || sum.Algo == pb.Checksum_XXHash64
+	return rest, sum, ok && (sum.Algo == pb.Checksum_CRC32C || sum.Algo == pb.Checksum_XXHash64)
 }
 
 // errorLog is Badger's logger. Badger reports some failures, also of a sync, to

@@ -84,10 +84,15 @@ var _ epochs.Segments = (*Store)(nil)
 // ErrNewerFormat, ErrDamaged or ErrNoSpace if one of these is the reason.
 func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 	s, err := open(ctx, dir, opts)
-	if err != nil {
-		return nil, fmt.Errorf("open checkpoint: %w", err)
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.Is(err, epochs.ErrLocked), errors.Is(err, epochs.ErrNewerFormat), errors.Is(err, epochs.ErrDamaged):
+		return nil, fault.Wrap(fault.Config, err, "open checkpoint")
+	case errors.Is(err, epochs.ErrNoSpace):
+		return nil, fault.Wrap(fault.Restart, err, "open checkpoint")
 	}
-	return s, nil
+	return nil, fmt.Errorf("open checkpoint: %w", err)
 }
 
 func open(ctx context.Context, dir string, opts Options) (*Store, error) {
@@ -198,9 +203,9 @@ func (s *Store) checkWitness(ignore bool) error {
 	case ignore && (err != nil || witness > have):
 		s.log.Warn("opening a checkpoint although a newer epoch is missing", "epoch", have, "missing", witness)
 	case err != nil:
-		return fault.Wrap(fault.Config, err, "")
+		return err
 	case witness > have:
-		return fault.Wrap(fault.Config, epochs.ErrDamaged, "%s: epoch %d was committed, but the newest record is that of epoch %d; sinks may have published what is missing", s.dir, witness, have)
+		return fmt.Errorf("%s: epoch %d was committed, but the newest record is that of epoch %d; sinks may have published what is missing: %w", s.dir, witness, have, epochs.ErrDamaged)
 	}
 	s.witness = have
 	if witness == have {
