@@ -27,8 +27,9 @@ func (e Entry) IntKey() int64 { return int64(e.t.slab[int(e.id)*int(e.t.stride)]
 // Key returns the key of a store with keys of bytes.
 func (e Entry) Key() []byte { return e.t.arena.read(e.t.slab[int(e.id)*int(e.t.stride)]) }
 
-// Hash returns the lower half of the key's hash.
-func (e Entry) Hash() uint32 { return e.t.hash[e.id] }
+// Hash returns what the store keeps of the key's hash, the key group and the
+// lower half; it finds the entry again.
+func (e Entry) Hash() uint64 { return uint64(e.t.hash[e.id]) | uint64(e.t.group)<<56 }
 
 // Pane returns the entry's pane.
 func (e Entry) Pane() int64 { return e.t.at }

@@ -69,6 +69,7 @@ type paneInfo struct {
 type group struct {
 	last   *table   // of the latest access
 	tables []*table // ordered by pane
+	number uint16
 	rows   int64
 	seg    groupSnapshot
 }
@@ -87,6 +88,9 @@ func New(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("state: %d values per record; at most %d are possible", cfg.Values, MaxValues)
 	}
 	s := &Store{cfg: cfg, groups: make([]group, cfg.To-cfg.From)}
+	for i := range s.groups {
+		s.groups[i].number = cfg.From + uint16(i)
+	}
 	s.shape = shape{intKeys: cfg.IntKeys, timers: cfg.Timers, nWords: cfg.Words, nValues: cfg.Values, timer: 1, words: 1}
 	if cfg.Timers {
 		s.shape.words = 2

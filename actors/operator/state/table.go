@@ -32,6 +32,7 @@ type table struct {
 	pending       bool   // in the running snapshot and not completely encoded
 	kept          bool   // some entry is or will be part of a segment
 	gone          bool   // dropped
+	group         uint16 // key group
 	number        uint32 // position in Store.tables
 	cur, pend     []uint64
 
@@ -65,7 +66,7 @@ func (s *Store) newTable(g *group) *table {
 		t = s.blankTable(uint32(len(s.tables)))
 		s.tables = append(s.tables, t)
 	}
-	t.g, t.gone = g, false
+	t.g, t.gone, t.group = g, false, g.number
 	s.bytes += t.size()
 	return t
 }
