@@ -10,8 +10,36 @@ import (
 func (c *Column) AppendNull() {
 	i := c.n
 	c.EnsureValidity()
-	c.appendZero()
+	if c.frozen || i >= c.limit || i&7 == 0 || c.typ.Kind >= Array || c.typ.Kind == Null {
+		c.appendZero()
+		c.valid[i>>3] &^= 1 << (i & 7)
+		return
+	}
+	c.n = i + 1
 	c.valid[i>>3] &^= 1 << (i & 7)
+	c.zero(i)
+}
+
+// zero makes the slot of value i, which is not nested, zero or empty, so that
+// equal columns have equal bytes.
+func (c *Column) zero(i int) {
+	base := unsafe.Pointer(unsafe.SliceData(c.fixed))
+	switch c.typ.Kind {
+	case String, Binary:
+		c.offsets = append(c.offsets, c.offsets[i])
+	case BigInt, Double, Timestamp, TimestampNTZ:
+		*(*uint64)(unsafe.Add(base, 8*i)) = 0
+	case Int, Float, Date:
+		*(*uint32)(unsafe.Add(base, 4*i)) = 0
+	case Decimal, Interval:
+		*(*[2]uint64)(unsafe.Add(base, 16*i)) = [2]uint64{}
+	case Boolean:
+		*(*byte)(unsafe.Add(base, i>>3)) &^= 1 << (i & 7)
+	case SmallInt:
+		*(*uint16)(unsafe.Add(base, 2*i)) = 0
+	case TinyInt:
+		*(*byte)(unsafe.Add(base, i)) = 0
+	}
 }
 
 // appendZero appends one value that is zero or empty and not NULL.
@@ -21,22 +49,17 @@ func (c *Column) appendZero() {
 		c.extend()
 	}
 	c.n = i + 1
-	switch k := c.typ.Kind; k {
-	case String, Binary:
-		c.offsets = append(c.offsets, c.offsets[i])
+	switch c.typ.Kind {
 	case Array, Map:
 		c.children[0].Truncate(int(c.offsets[i]))
 		c.offsets = append(c.offsets, c.offsets[i])
-	case Boolean:
-		ClearBit(c.Bits(), i)
 	case Struct:
 		for f := range c.children {
 			c.children[f].Truncate(i)
 			c.children[f].AppendNull()
 		}
 	default:
-		w := k.Width()
-		clear(c.FixedBytes()[i*w:])
+		c.zero(i)
 	}
 }
 
