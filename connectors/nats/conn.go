@@ -54,7 +54,8 @@ func newConnConfig(v option.Values, env connectors.Env) (*connConfig, error) {
 		nats.SkipHostLookup(), // the dialer resolves, within its context
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.SkipSubjectValidation(), // subjects come from checked options and escaped values
+		nats.FlusherTimeout(5 * time.Second), // a server that does not read
+		nats.SkipSubjectValidation(),         // subjects come from checked options and escaped values
 	}
 	if p := v.String("inbox_prefix"); p != "" {
 		if err := checkSubject(p, false); err != nil {
@@ -159,6 +160,8 @@ type link struct {
 	js   jetstream.JetStream
 	api  string // prefix of JetStream's API subjects
 	gone chan struct{}
+	// inbox is the prefix of reply subjects to rows, "" while nobody listens.
+	inbox string
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -305,6 +308,8 @@ func (l *link) call(ctx context.Context, what string, f func(context.Context) er
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case fault.KindOf(err) != fault.Internal:
+		return err // f knows better
 	}
 	return l.classify(what, err)
 }

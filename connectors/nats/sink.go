@@ -1,10 +1,79 @@
 package nats
 
 import (
+	"context"
+	"log/slog"
+
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/format"
+	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
-func newSink(connectors.SinkConfig) (connectors.Sink, error) {
-	return nil, fault.New(fault.Config, "nats sink is not available yet")
+// sink publishes rows to a stream. It is immutable.
+type sink struct {
+	conn       *connConfig
+	stream     streamSpec
+	subject    *template
+	schema     *messages.Schema
+	encoder    func(*messages.Schema) (format.Encoder, error)
+	maxPending int
+	maxBytes   int64
+	log        *slog.Logger
+}
+
+func newSink(c connectors.SinkConfig) (*sink, error) {
+	v := c.Options
+	switch {
+	case v.Has("bucket") || v.Has("key"):
+		return nil, fault.New(fault.Config, "bucket, key: writing to a key-value bucket is not available yet; give stream and subject")
+	case v.Bool("exclusive"):
+		return nil, fault.New(fault.Config, "exclusive: fencing every row is not available yet; leave the option out")
+	case !v.Has("stream") || !v.Has("subject"):
+		return nil, fault.New(fault.Config, "nats sink: give stream and subject")
+	case c.Encoder == nil:
+		return nil, fault.New(fault.Config, "nats sink: give a format, for instance format = 'json'")
+	}
+	s := &sink{
+		stream: streamSpec{name: v.String("stream"), create: v.Bool("create")}, schema: c.Schema, encoder: c.Encoder,
+		maxPending: int(v.Int("max_pending")), maxBytes: max(v.Bytes("max_pending_bytes"), 1), log: c.Env.Log,
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := checkStreamName(s.stream.name); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.conn, err = newConnConfig(v, c.Env); err != nil {
+		return nil, err
+	}
+	if s.subject, err = parseTemplate(v.String("subject"), c.Schema); err != nil {
+		return nil, err
+	}
+	s.stream.subjects = []string{s.subject.filter()}
+	return s, nil
+}
+
+// Traits: a stream takes any result as a sequence of rows. In update mode each
+// changed row is published, in complete mode each row of the table every time;
+// neither has stable identities, so these are at least once.
+func (s *sink) Traits() connectors.SinkTraits {
+	return connectors.SinkTraits{
+		Append: true, Update: true, Complete: true,
+		Guarantees: []connectors.Offer{
+			{Guarantee: connectors.AtLeastOnce, Visibility: connectors.AtOnce},
+			{Guarantee: connectors.ExactlyOnce, Visibility: connectors.AtOnce},
+		},
+	}
+}
+
+// Open returns a committer that connects in Recover.
+func (s *sink) Open(_ context.Context, r connectors.WriteRequest) (connectors.Committer, error) {
+	for _, o := range s.Traits().Guarantees {
+		if o == r.Offer {
+			return newCommitter(s, r), nil
+		}
+	}
+	return nil, fault.New(fault.Config, "nats sink does not offer %s with visibility %s (it offers at_least_once and exactly_once, at once)", r.Offer.Guarantee, r.Offer.Visibility)
 }

@@ -1,0 +1,441 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// committer speaks for one sink during one attempt.
+//
+// # Exactly once, at once
+//
+// Rows are published when they are produced, with their identity in a header. A
+// later attempt starts from the last committed epoch e and produces the rows of
+// the epochs after e again, with the same identities; it must not publish those
+// that are in the stream already. It finds them by reading the end of the
+// stream from ScanFrom(e), which token e holds.
+//
+// Begin(e) is called when the marker of epoch e is injected into the sources,
+// before any of them has sent a row behind it. Let L(e) be the highest stream
+// sequence that had been acknowledged to any subtask of this attempt by then,
+// or the end of the stream as read by Recover if that is higher. Then
+// ScanFrom(e) = L(e)+1 is right:
+//
+//   - A row of a later epoch that this attempt publishes is sent after Begin(e)
+//     and therefore stored after the message L(e), which was stored before it
+//     was acknowledged. A stream gives out ascending sequences, so the row's is
+//     above L(e). It does not matter which subtask sends it, nor when the
+//     subtask sees the marker.
+//   - A row of a later epoch that an earlier attempt has published was found by
+//     Recover, unless it was stored after Recover had read the end; the marker
+//     stops writers of earlier attempts, and Close lets their rows settle. If it
+//     is published again by a row of an epoch up to e, it is done with.
+//     Otherwise it is part of token e by name (Adoption), wherever it lies.
+//   - Rows of epochs up to e that lie above L(e), because they were in flight at
+//     Begin(e) or written before the marker arrived at the sink, are harmless:
+//     Flush(e) waits for their acknowledgements, and their sequences go into
+//     token e (Own), so that they are not mistaken for rows of later epochs and
+//     carried on for ever.
+//
+// Before the first commit there is no token. Recover then records the end of
+// the stream in the marker, before any row is published, so that a second start
+// reads from there.
+//
+// The marker is the last message of a subject of its own in another stream. It
+// is written by compare-and-set only: Recover takes it over, which fences older
+// attempts, and Commit(e) moves it on and fails when somebody else has it. After
+// every connect it is read before anything is published.
+type committer struct {
+	sink  *sink
+	req   connectors.WriteRequest
+	exact bool
+	tag   string // header that names this sink's rows
+	nonce string // names this attempt in the marker, should numbers be equal
+
+	// ctx ends with Close.
+	ctx    context.Context //nolint:containedctx // the committer outlives the calls that use it
+	cancel context.CancelFunc
+	wake   chan struct{} // something for the keeper to do
+	kept   chan struct{} // closed when the keeper has ended; nil before it runs
+
+	progress atomic.Uint64             // rows acknowledged
+	adopted  atomic.Uint64             // rows that were in the stream already
+	unmet    atomic.Int64              // entries of adoption that no row has claimed
+	refusal  atomic.Pointer[error]     // why the server did not take a row, last
+	list     atomic.Pointer[[]*writer] // only grows; changed under mu
+
+	mu sync.Mutex
+	// mu guards the fields below. It is taken before the locks of writers.
+	link    *link     // nil while there is none
+	ready   bool      // writers may publish on link
+	err     error     // the attempt is over
+	created time.Time // of the stream
+	base    uint64    // end of the stream as read by Recover
+	marker  uint64    // sequence of our marker
+	begun   map[messages.Epoch]uint64
+	// adoption maps rows that an earlier attempt has published to 0, or to 1 + the
+	// epoch of the last cut before the row was met again.
+	adoption map[messages.ID128]messages.Epoch
+}
+
+func newCommitter(s *sink, r connectors.WriteRequest) *committer {
+	c := &committer{
+		sink: s, req: r, exact: r.Offer.Guarantee == connectors.ExactlyOnce, nonce: nuid.Next(),
+		tag:  fmt.Sprintf("%s/%s@%016x", escaped(r.Query), escaped(r.Sink), r.Incarnation.Hi),
+		wake: make(chan struct{}, 1), begun: map[messages.Epoch]uint64{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// Recover implements connectors.Committer. It waits for a server as long as it
+// takes.
+func (c *committer) Recover(ctx context.Context, epoch messages.Epoch, last connectors.Token) error {
+	if c.kept != nil {
+		return fault.New(fault.Internal, "Recover of a nats sink was called again after it had succeeded")
+	}
+	var tok *token
+	if c.exact && len(last) > 0 {
+		t, err := decodeToken(last)
+		if err != nil {
+			return err
+		}
+		tok = t
+	}
+	var wait backoff
+	reason := ""
+	for {
+		l, err := c.recoverOnce(ctx, epoch, tok)
+		if err == nil {
+			c.mu.Lock()
+			c.link, c.ready = l, true
+			c.mu.Unlock()
+			c.kept = make(chan struct{})
+			go c.keep()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if fault.KindOf(err) != fault.Transient {
+			return err
+		}
+		if err.Error() != reason {
+			reason = err.Error()
+			c.sink.log.Warn("nats sink waits for the server", "query", c.req.Query, "sink", c.req.Sink, "reason", reason)
+		}
+		if err := sleep(ctx, wait.next()); err != nil {
+			return err
+		}
+	}
+}
+
+// recoverOnce returns a connection that may publish.
+func (c *committer) recoverOnce(ctx context.Context, epoch messages.Epoch, tok *token) (*link, error) {
+	l, err := c.sink.conn.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.takeOver(ctx, l, epoch, tok); err == nil {
+		err = c.subscribe(l)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// takeOver checks the stream, fences older attempts and finds what they left.
+func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch, tok *token) error {
+	info, err := c.checkStream(ctx, l)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.created, c.base = info.Created, info.State.LastSeq
+	c.mu.Unlock()
+	if !c.exact {
+		return nil
+	}
+	if err := l.ensureMarkers(ctx); err != nil {
+		return err
+	}
+	old, at, err := l.readMarker(ctx, c.markerSubject())
+	if err != nil {
+		return err
+	}
+	mine := old != nil && old.Incarnation == c.incarnation()
+	if mine && old.Attempt > c.req.Attempt {
+		return c.fenced(old)
+	}
+	from, created := info.State.LastSeq+1, info.Created
+	switch {
+	case tok != nil:
+		from, created = tok.ScanFrom, tok.Created
+	case mine && old.Epoch == epoch:
+		from, created = old.ScanFrom, old.Created
+	}
+	if err := checkTail(info, created, from); err != nil {
+		return err
+	}
+	m := c.newMarker(epoch, from)
+	if at, err = l.writeMarker(ctx, c.markerSubject(), m, at); err != nil {
+		return err
+	}
+	return c.adopt(ctx, l, tok, from, at)
+}
+
+// checkTail refuses the guarantee when rows of interrupted epochs cannot be
+// found any more.
+func checkTail(info *jetstream.StreamInfo, created time.Time, from uint64) error {
+	name := info.Config.Name
+	if err := checkIdentity(info, created); err != nil {
+		return err
+	}
+	if from > info.State.LastSeq+1 {
+		err := fault.New(fault.Config, "exactly_once: stream %s ends at sequence %d, the checkpoint knows of %d; the stream was restored from an older copy; "+
+			"run the query once with guarantee = 'at_least_once'", name, info.State.LastSeq, from-1)
+		return fault.WithClass(err, classBeyondEnd)
+	}
+	if info.State.FirstSeq > from {
+		err := fault.New(fault.Config, "exactly_once: stream %s was trimmed to sequence %d, but rows published from sequence %d on must be looked at to avoid duplicates; "+
+			"give the stream larger limits; to go on now, accept possible duplicates by running once with guarantee = 'at_least_once'", name, info.State.FirstSeq, from)
+		return fault.WithClass(err, classTrimmed)
+	}
+	return nil
+}
+
+// checkIdentity refuses the guarantee for a stream that was re-created.
+func checkIdentity(info *jetstream.StreamInfo, created time.Time) error {
+	if info.Created.Equal(created) {
+		return nil
+	}
+	err := fault.New(fault.Config, "exactly_once: stream %s was deleted and re-created at %s; what the query had published is gone; "+
+		"start the query afresh, or run it once with guarantee = 'at_least_once'", info.Config.Name, formatCreated(info.Created))
+	return fault.WithClass(err, classRecreated)
+}
+
+// checkStream looks the stream up and verifies that it suits.
+func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.StreamInfo, error) {
+	info, err := l.info(ctx, &c.sink.stream)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRetention(info, "sink"); err != nil {
+		return nil, err
+	}
+	filter := c.sink.subject.filter()
+	for _, s := range info.Config.Subjects {
+		if covers(s, filter) {
+			return info, nil
+		}
+	}
+	err = fault.New(fault.Config, "stream %s does not take subject %s (it takes %v); add it with: nats stream edit %s --subjects '%s,...'",
+		info.Config.Name, c.sink.subject.text, info.Config.Subjects, info.Config.Name, filter)
+	return nil, fault.WithClass(err, classSubject)
+}
+
+// adopt reads the end of the stream.
+func (c *committer) adopt(ctx context.Context, l *link, tok *token, from, marker uint64) error {
+	found := map[messages.ID128]messages.Epoch{}
+	var own ranges
+	if tok != nil {
+		own = tok.Own
+		for _, id := range tok.Adoption {
+			found[id] = 0
+		}
+	}
+	end, err := l.scan(ctx, scanConfig{stream: c.sink.stream.name, from: from, tag: c.tag}, func(id messages.ID128, seq uint64) {
+		if !own.has(seq) {
+			found[id] = 0
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		c.sink.log.Info("nats sink adopts rows of an interrupted epoch", "query", c.req.Query, "sink", c.req.Sink, "rows", len(found), "scanned_from", from, "to", end)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.adoption, c.base, c.marker = found, max(end, c.base), marker
+	c.unmet.Store(int64(len(found)))
+	return nil
+}
+
+// claim reports whether a row is in the stream already. cut is the epoch of the
+// writer's last cut: the row belongs to a later one.
+func (c *committer) claim(id messages.ID128, cut messages.Epoch) bool {
+	if c.unmet.Load() == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	met, ok := c.adoption[id]
+	if !ok || met != 0 {
+		return false
+	}
+	c.adoption[id] = cut + 1
+	c.unmet.Add(-1)
+	c.adopted.Add(1)
+	return true
+}
+
+// Writer implements connectors.Committer.
+func (c *committer) Writer(_ context.Context, subtask, _ int) (connectors.Writer, error) {
+	enc, err := c.sink.encoder(c.req.Schema)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		return nil, fault.New(fault.Internal, "a writer of a nats sink was asked for before Recover")
+	}
+	old := c.snapshot()
+	w := newWriter(c, len(old), subtask, enc)
+	if c.err != nil {
+		w.fail(c.err)
+	} else if c.ready {
+		w.start(c.link)
+	}
+	list := append(old[:len(old):len(old)], w)
+	c.list.Store(&list)
+	return w, nil
+}
+
+// Begin implements connectors.Committer; see the type's comment. The order
+// matters: first the writers note what is acknowledged from now on, then L is
+// taken.
+func (c *committer) Begin(e messages.Epoch) {
+	if !c.exact {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.base
+	for _, w := range c.snapshot() {
+		l = max(l, w.begin(e))
+	}
+	c.begun[e] = l
+}
+
+// Prepare implements connectors.Committer.
+func (c *committer) Prepare(_ context.Context, e messages.Epoch, tokens []connectors.Token) (connectors.Token, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || !c.exact {
+		return nil, c.err
+	}
+	l, ok := c.begun[e]
+	if !ok {
+		return nil, fault.New(fault.Internal, "Prepare of epoch %d of a nats sink without Begin", e)
+	}
+	delete(c.begun, e)
+	t := token{Created: c.created, ScanFrom: l + 1}
+	for _, text := range tokens {
+		var part writerToken
+		if err := json.Unmarshal(text, &part); err != nil {
+			return nil, fault.Wrap(fault.Internal, err, "token of a subtask of a nats sink")
+		}
+		r, err := decodeRanges(part.Own)
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, err, "token of a subtask of a nats sink")
+		}
+		t.Own = append(t.Own, r...)
+	}
+	t.Own = t.Own.normal(t.ScanFrom)
+	for id, met := range c.adoption {
+		// Met by a row behind the cut of e or a later one: still of interest to
+		// an attempt that starts from e.
+		if met == 0 || met > e {
+			t.Adoption = append(t.Adoption, id)
+		} else {
+			delete(c.adoption, id)
+		}
+	}
+	return t.encode()
+}
+
+// Commit implements connectors.Committer.
+func (c *committer) Commit(ctx context.Context, e messages.Epoch, t connectors.Token) error {
+	c.mu.Lock()
+	l, at, err := c.link, c.marker, c.err
+	c.mu.Unlock()
+	if err != nil || !c.exact {
+		return err
+	}
+	tok, err := decodeToken(t)
+	if err != nil {
+		return err
+	}
+	if l == nil {
+		return fault.New(fault.Transient, "nats sink has no connection to %s", c.sink.conn.hosts())
+	}
+	seq, err := l.writeMarker(ctx, c.markerSubject(), c.newMarker(e, tok.ScanFrom), at)
+	if err != nil && isWrongLast(err) {
+		// Either somebody has taken over, or an earlier try was stored.
+		m, at, readErr := l.readMarker(ctx, c.markerSubject())
+		switch {
+		case readErr != nil:
+			return readErr
+		case m == nil || m.Nonce != c.nonce:
+			err := c.fenced(m)
+			c.fail(err)
+			return err
+		case m.Epoch < e:
+			return fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", m.Epoch)
+		}
+		seq, err = at, nil
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.marker = seq
+	c.mu.Unlock()
+	return nil
+}
+
+// Close implements connectors.Committer. Rows in flight get a moment to settle,
+// so that the next attempt finds them when it reads the end of the stream.
+func (c *committer) Close() error {
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = fault.New(fault.Restart, "nats sink was closed")
+	}
+	c.mu.Unlock()
+	deadline := time.NewTimer(time.Second)
+	defer deadline.Stop()
+	for _, w := range c.snapshot() {
+		w.stop()
+		select {
+		case <-w.settled():
+		case <-deadline.C:
+		}
+	}
+	c.cancel()
+	if c.kept != nil {
+		<-c.kept
+	}
+	c.mu.Lock()
+	l := c.link
+	c.link = nil
+	c.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+const (
+	// markerStream holds the markers of all sinks, one subject each.
+	markerStream   = "STREAMD_COMMITS"
+	markerSubjects = "streamd.commits.>"
+	// markersKept is how many markers of one sink stay for people to look at;
+	// only the last one counts.
+	markersKept = 8
+)
+
+// marker says which attempt may publish, and what was committed last.
+type marker struct {
+	Version     int            `json:"v"`
+	Incarnation string         `json:"incarnation"`
+	Attempt     uint64         `json:"attempt"`
+	Nonce       string         `json:"nonce"`
+	Epoch       messages.Epoch `json:"epoch"`
+	Stream      string         `json:"stream"`
+	Created     time.Time      `json:"created"` // of the stream
+	ScanFrom    uint64         `json:"scan_from"`
+}
+
+func (c *committer) markerSubject() string {
+	return "streamd.commits." + escaped(c.req.Query) + "." + escaped(c.req.Sink)
+}
+
+func (c *committer) incarnation() string {
+	return fmt.Sprintf("%016x%016x", c.req.Incarnation.Hi, c.req.Incarnation.Lo)
+}
+
+func (c *committer) newMarker(e messages.Epoch, from uint64) *marker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &marker{
+		Version: 1, Incarnation: c.incarnation(), Attempt: c.req.Attempt, Nonce: c.nonce, Epoch: e,
+		Stream: c.sink.stream.name, Created: c.created.UTC(), ScanFrom: from,
+	}
+}
+
+// fenced is the error of an attempt that has lost the marker to m.
+func (c *committer) fenced(m *marker) error {
+	who := "somebody who has deleted the marker"
+	if m != nil {
+		who = fmt.Sprintf("attempt %d of incarnation %.8s", m.Attempt, m.Incarnation)
+	}
+	err := fault.New(fault.Config, "attempt %d of query %q was fenced at its sink %s by %s; the same query runs elsewhere, or from a newer copy of its directory; stop one of them",
+		c.req.Attempt, c.req.Query, c.req.Sink, who)
+	return fault.WithClass(err, classFenced)
+}
+
+// ensureMarkers makes sure that the stream of markers exists.
+func (l *link) ensureMarkers(ctx context.Context) error {
+	cfg := jetstream.StreamConfig{
+		Name: markerStream, Subjects: []string{markerSubjects}, Description: "streamd: who may publish, and the last committed epoch, per query and sink",
+		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, MaxMsgsPerSubject: markersKept,
+	}
+	return l.call(ctx, "create stream "+markerStream, func(ctx context.Context) error {
+		s, err := l.js.Stream(ctx, markerStream)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			s, err = l.js.CreateStream(ctx, cfg)
+		}
+		if err != nil {
+			return err
+		}
+		if got := s.CachedInfo().Config; got.Retention != jetstream.LimitsPolicy || got.MaxAge != 0 || got.Storage != jetstream.FileStorage {
+			return fault.New(fault.Config, "stream %s must have limits retention, file storage and no max age", markerStream)
+		}
+		return nil
+	})
+}
+
+// readMarker returns the last marker and its sequence, or nil and 0.
+func (l *link) readMarker(ctx context.Context, subject string) (*marker, uint64, error) {
+	var m *marker
+	var seq uint64
+	err := l.call(ctx, "read the marker "+subject, func(ctx context.Context) error {
+		s, err := l.js.Stream(ctx, markerStream)
+		if err != nil {
+			return err
+		}
+		raw, err := s.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		m, seq = &marker{}, raw.Sequence
+		if err := json.Unmarshal(raw.Data, m); err != nil || m.Version != 1 {
+			return fault.New(fault.Config, "message %d in stream %s is not a marker of this version: %.200q", seq, markerStream, raw.Data)
+		}
+		return nil
+	})
+	return m, seq, err
+}
+
+// writeMarker writes m if the last marker of the subject is still at sequence
+// last. The error of a lost race satisfies isWrongLast.
+func (l *link) writeMarker(ctx context.Context, subject string, m *marker, last uint64) (uint64, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return 0, fault.Wrap(fault.Internal, err, "encode a marker")
+	}
+	var seq uint64
+	err = l.call(ctx, "write the marker "+subject, func(ctx context.Context) error {
+		a, err := l.js.Publish(ctx, subject, data, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(markerStream))
+		if err == nil {
+			seq = a.Sequence
+		}
+		return err
+	})
+	if err != nil && isWrongLast(err) {
+		err = fault.Wrap(fault.Transient, err, "") // the caller reads it again
+	}
+	return seq, err
+}
+
+// isWrongLast reports whether a compare-and-set was lost.
+func isWrongLast(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}

@@ -1,0 +1,255 @@
+package nats
+
+import (
+	"encoding/hex"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/streamd-io/streamd/connectors/format"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// template makes a subject from a row: literal text with {column}, {column:raw}
+// and {struct.field} in it. It is immutable.
+type template struct {
+	text  string
+	parts []part
+	raw   bool // some value is not escaped, so that results have to be checked
+}
+
+// part is a literal, or a column if path is not empty.
+type part struct {
+	literal string
+	path    []int // column, then fields of structs
+	raw     bool
+	name    string
+}
+
+// parseTemplate checks text against the columns of s.
+func parseTemplate(text string, s *messages.Schema) (*template, error) {
+	t := &template{text: text}
+	rest := text
+	for rest != "" {
+		i := strings.IndexAny(rest, "{}")
+		if i < 0 {
+			t.parts = append(t.parts, part{literal: rest})
+			break
+		}
+		if i > 0 {
+			t.parts = append(t.parts, part{literal: rest[:i]})
+		}
+		end := strings.IndexByte(rest[i:], '}')
+		if rest[i] == '}' || end < 0 {
+			return nil, fault.New(fault.Config, "subject %q: braces do not match", text)
+		}
+		p, err := parsePlace(rest[i+1:i+end], s)
+		if err != nil {
+			return nil, fault.Wrap(fault.Config, err, "subject %q", text)
+		}
+		t.raw = t.raw || p.raw
+		t.parts = append(t.parts, p)
+		rest = rest[i+end+1:]
+	}
+	// With a plain token for each value what is left must be a subject.
+	sample := ""
+	for _, p := range t.parts {
+		if p.path != nil {
+			sample += "x"
+		}
+		sample += p.literal
+	}
+	return t, checkSubject(sample, false)
+}
+
+func parsePlace(text string, s *messages.Schema) (part, error) {
+	name, mode, has := strings.Cut(text, ":")
+	p := part{name: name, raw: has && mode == "raw"}
+	if has && mode != "raw" {
+		return p, fault.New(fault.Config, "{%s}: %q is not known; only :raw is", text, mode)
+	}
+	column := s.Index(name)
+	var fields []string
+	if column < 0 {
+		names := strings.Split(name, ".")
+		column, fields = s.Index(names[0]), names[1:]
+	}
+	if column < 0 {
+		return p, fault.New(fault.Config, "there is no column %q (columns: %s)", name, s)
+	}
+	p.path = []int{column}
+	typ := s.Fields[column].Type
+	for _, f := range fields {
+		k := messages.NewSchema(typ.Fields...).Index(f)
+		if typ.Kind != messages.Struct || k < 0 {
+			return p, fault.New(fault.Config, "{%s}: %s has no field %q", text, typ, f)
+		}
+		p.path = append(p.path, k)
+		typ = typ.Fields[k].Type
+	}
+	switch typ.Kind {
+	case messages.Null, messages.Interval, messages.Array, messages.Map, messages.Struct:
+		return p, fault.New(fault.Config, "{%s}: a value of type %s cannot stand in a subject", text, typ)
+	}
+	return p, nil
+}
+
+// filter is a filter subject that covers every subject the template makes.
+func (t *template) filter() string {
+	const mark, rawMark = "\x01", "\x02"
+	var b strings.Builder
+	for _, p := range t.parts {
+		switch {
+		case p.path == nil:
+			b.WriteString(p.literal)
+		case p.raw:
+			b.WriteString(rawMark)
+		default:
+			b.WriteString(mark)
+		}
+	}
+	tokens := strings.Split(b.String(), ".")
+	for i, tok := range tokens {
+		if strings.Contains(tok, rawMark) {
+			return strings.Join(append(tokens[:i:i], ">"), ".")
+		}
+		if strings.Contains(tok, mark) {
+			tokens[i] = "*"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
+
+// append appends the subject of physical row i. The error is of kind BadRow.
+func (t *template) append(dst []byte, b *messages.Batch, i int) ([]byte, error) {
+	from := len(dst)
+	for k := range t.parts {
+		p := &t.parts[k]
+		if p.path == nil {
+			dst = append(dst, p.literal...)
+			continue
+		}
+		c := b.Column(p.path[0])
+		null := c.IsNull(i)
+		for _, f := range p.path[1:] {
+			if null {
+				break
+			}
+			c = c.Child(f)
+			null = c.IsNull(i)
+		}
+		if null {
+			dst = append(dst, "_null"...)
+			continue
+		}
+		at := len(dst)
+		dst = appendText(dst, c, i)
+		if !p.raw {
+			dst = escapeToken(dst, at)
+		}
+	}
+	subject := dst[from:]
+	if len(subject) > maxSubject {
+		return dst[:from], fault.New(fault.BadRow, "subject %.60q... of %d bytes is longer than %d", subject, len(subject), maxSubject)
+	}
+	if t.raw {
+		if err := checkSubject(string(subject), false); err != nil {
+			return dst[:from], fault.Wrap(fault.BadRow, err, "template %q", t.text)
+		}
+	}
+	return dst, nil
+}
+
+// appendText appends value i of c as text.
+func appendText(dst []byte, c *messages.Column, i int) []byte {
+	switch t := c.Type(); t.Kind {
+	case messages.Boolean:
+		return strconv.AppendBool(dst, c.Bool(i))
+	case messages.TinyInt:
+		return strconv.AppendInt(dst, int64(c.Int8s()[i]), 10)
+	case messages.SmallInt:
+		return strconv.AppendInt(dst, int64(c.Int16s()[i]), 10)
+	case messages.Int:
+		return strconv.AppendInt(dst, int64(c.Int32s()[i]), 10)
+	case messages.BigInt:
+		return strconv.AppendInt(dst, c.Int64s()[i], 10)
+	case messages.Float:
+		return appendFloat(dst, float64(c.Float32s()[i]), 32)
+	case messages.Double:
+		return appendFloat(dst, c.Float64s()[i], 64)
+	case messages.Decimal:
+		return format.AppendDecimal(dst, c.Decimals()[i], t.Scale)
+	case messages.Date:
+		return format.AppendDate(dst, c.Int32s()[i])
+	case messages.Timestamp, messages.TimestampNTZ:
+		return format.AppendTimestamp(dst, c.Int64s()[i], t.Kind == messages.Timestamp)
+	case messages.Binary:
+		return hex.AppendEncode(dst, c.Bytes(i))
+	default:
+		return append(dst, c.Bytes(i)...)
+	}
+}
+
+// appendFloat writes the shortest text that reads back as v; -0 is 0.
+func appendFloat(dst []byte, v float64, bits int) []byte {
+	switch {
+	case v == 0:
+		v = 0
+	case math.IsNaN(v):
+		return append(dst, "NaN"...)
+	}
+	return strconv.AppendFloat(dst, v, 'g', -1, bits)
+}
+
+// escapeToken makes dst[at:] one token of a subject, reversibly: what has a
+// meaning in subjects or cannot stand there becomes %XX. Two texts have a
+// meaning of their own, _null for NULL and _empty for the empty string; as
+// values they begin with %5F.
+func escapeToken(dst []byte, at int) []byte {
+	v := dst[at:]
+	if len(v) == 0 {
+		return append(dst, "_empty"...)
+	}
+	special := string(v) == "_null" || string(v) == "_empty"
+	utf := utf8.Valid(v)
+	n := 0
+	for i, c := range v {
+		if mustEscape(c, utf) || special && i == 0 {
+			n++
+		}
+	}
+	if n == 0 {
+		return dst
+	}
+	old := len(dst)
+	for range 2 * n {
+		dst = append(dst, 0)
+	}
+	// From the back, so that nothing is overwritten before it is moved.
+	const digits = "0123456789ABCDEF"
+	w := len(dst)
+	for r := old - 1; r >= at; r-- {
+		c := dst[r]
+		if mustEscape(c, utf) || special && r == at {
+			w -= 3
+			dst[w], dst[w+1], dst[w+2] = '%', digits[c>>4], digits[c&15]
+			continue
+		}
+		w--
+		dst[w] = c
+	}
+	return dst
+}
+
+func mustEscape(c byte, utf bool) bool {
+	switch {
+	case c <= ' ', c == 0x7f, c == '.', c == '*', c == '>', c == '%', c == '$':
+		return true
+	}
+	return c >= 0x80 && !utf
+}
+
+// escaped returns s as one token of a subject.
+func escaped(s string) string { return string(escapeToken([]byte(s), 0)) }
