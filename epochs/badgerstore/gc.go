@@ -10,7 +10,7 @@ const (
 	// gcFactor is how much larger than what is needed the value log may become,
 	// and gcFloor what it may always be.
 	gcFactor = 3
-	gcFloor  = 4 * valueLogSize
+	gcFloor  = 2 * valueLogSize
 	// gcDiscard is the part of a log file that must be garbage for it to be
 	// rewritten.
 	gcDiscard = 0.3

@@ -26,10 +26,11 @@ const (
 	partSize = 1 << 20
 	// maxSegment is what the parts of a segment can be counted with.
 	maxSegment = math.MaxInt32
-	// putDeletes and commitDeletes limit the deletions that go along with one
-	// write, in blobs.
+	// putDeletes limits the deletions that go along with one Put, in blobs;
+	// commitDeletes those of a transaction, in keys: it must fit into 15 % of a
+	// memory table.
 	putDeletes    = 4096
-	commitDeletes = 256
+	commitDeletes = 128
 	// loaderChunks is how many chunks of a Put may be on their way.
 	loaderChunks = 3
 )
@@ -261,8 +262,14 @@ func (s *Store) transact(e messages.Epoch, f func(*badger.Txn) error) error {
 		return err
 	}
 	s.mu.RLock()
-	dead := s.x.dead[:min(len(s.x.dead), commitDeletes)]
-	records := slices.Clone(s.x.deadRecords)
+	records := slices.Clone(s.x.deadRecords[:min(len(s.x.deadRecords), commitDeletes)])
+	dead, keys := s.x.dead, len(records)
+	for i, b := range dead {
+		if keys += max(int(b.parts), 1); keys > commitDeletes {
+			dead = dead[:i] // the rest is left to a Put, which has no limit
+			break
+		}
+	}
 	s.mu.RUnlock()
 	var err error
 	remove := func(k []byte) {
@@ -270,11 +277,7 @@ func (s *Store) transact(e messages.Epoch, f func(*badger.Txn) error) error {
 			err = txn.Delete(k)
 		}
 	}
-	for i, b := range dead {
-		if b.parts > 16 {
-			dead = dead[:i] // left to a Put, which has no limit
-			break
-		}
+	for _, b := range dead {
 		b.keys(remove)
 	}
 	for _, r := range records {
@@ -308,20 +311,37 @@ func (s *Store) Rewind(ctx context.Context, to messages.Epoch) error {
 	}
 	// The witness first: after a crash in between it is older than the newest
 	// record, which is the harmless way round.
-	err := s.setWitness(to)
-	if err == nil {
-		s.mu.Lock()
-		s.x.highest = version
-		s.x.removeRecords(func(e messages.Epoch) bool { return e > to })
-		s.x.remove(func(e entry) bool { return e.epoch > to })
-		s.x.removeUnreadable(func(b *blob) bool { return b.epoch > to })
-		s.mu.Unlock()
-		err = s.transact(version, func(*badger.Txn) error { return nil })
-	}
-	if err != nil {
+	if err := s.rewind(to, version); err != nil {
 		return s.fail(fault.Wrap(fault.Restart, err, "rewind to epoch %d", to))
 	}
 	return nil
+}
+
+func (s *Store) rewind(to, version messages.Epoch) error {
+	if err := s.setWitness(to); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.x.highest = version
+	s.x.removeRecords(func(e messages.Epoch) bool { return e > to })
+	s.x.remove(func(e entry) bool { return e.epoch > to })
+	s.x.removeUnreadable(func(b *blob) bool { return b.epoch > to })
+	// Newest first, so that a crash between two transactions leaves a rewind to
+	// an epoch in between.
+	slices.Sort(s.x.deadRecords)
+	slices.Reverse(s.x.deadRecords)
+	s.mu.Unlock()
+	for {
+		if err := s.transact(version, func(*badger.Txn) error { return nil }); err != nil {
+			return err
+		}
+		s.mu.RLock()
+		left := len(s.x.deadRecords)
+		s.mu.RUnlock()
+		if left == 0 {
+			return nil
+		}
+	}
 }
 
 // Drop implements epochs.Segments. What it forgets is deleted together with the
