@@ -5,11 +5,13 @@ func builtinFunctions() []*Function {
 	var all []*Function
 	for _, family := range [][]*Function{
 		comparisonFunctions(), membershipFunctions(), logicFunctions(), arithmeticFunctions(), conditionalFunctions(),
+		stringFunctions(), searchFunctions(), likeFunctions(), hashFunctions(), mathFunctions(), roundingFunctions(), randomFunctions(),
+		clockFunctions(), castFunctions(), dateFunctions(), timeFunctions(), regexpFunctions(), collectionFunctions(),
 	} {
 		all = append(all, family...)
 	}
 	for _, f := range all {
-		if f.bind == nil {
+		if f.bind == nil || f.unitFirst {
 			f.overloads = parseSignature(f.Signature)
 		}
 	}

@@ -136,7 +136,7 @@ func (r *Registry) call(name string, args []Node) (Node, *sql.Error) {
 	if f.bind != nil {
 		return f.bind(b)
 	}
-	return b.overload()
+	return b.matchOverload()
 }
 
 func (r *Registry) unknown(name string, more []string) *sql.Error {

@@ -56,7 +56,7 @@ func (r *resolver) dispatch(e sql.Expr) (Node, *sql.Error) {
 		if n := r.parameter(e); n != nil {
 			return r.fields(n, e.Parts[1:])
 		}
-		return r.scope.Lookup(e.Parts)
+		return r.scope.lookup(r.opts.Registry, e.Parts)
 	case *sql.NullLit:
 		return NullOf(messages.T(messages.Null)), nil
 	case *sql.BoolLit:
@@ -88,7 +88,7 @@ func (r *resolver) dispatch(e sql.Expr) (Node, *sql.Error) {
 		if err != nil {
 			return nil, err
 		}
-		return fieldOf(x, e.Field)
+		return fieldOf(r.opts.Registry, x, e.Field)
 	}
 	return r.predicate(e)
 }
@@ -159,7 +159,7 @@ func (r *resolver) all(list []sql.Expr) ([]Node, *sql.Error) {
 func (r *resolver) fields(n Node, parts []sql.Ident) (Node, *sql.Error) {
 	for _, p := range parts {
 		var err *sql.Error
-		if n, err = fieldOf(n, p); err != nil {
+		if n, err = fieldOf(r.opts.Registry, n, p); err != nil {
 			return nil, err
 		}
 	}

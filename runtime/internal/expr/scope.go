@@ -42,7 +42,9 @@ func (s Scope) With(qualifier string, schema *messages.Schema) Scope {
 }
 
 // Lookup resolves a name of one or more parts: [qualifier.]column[.field...].
-func (s Scope) Lookup(parts []sql.Ident) (Node, *sql.Error) {
+func (s Scope) Lookup(parts []sql.Ident) (Node, *sql.Error) { return s.lookup(builtin, parts) }
+
+func (s Scope) lookup(reg *Registry, parts []sql.Ident) (Node, *sql.Error) {
 	span := parts[0].Span.To(parts[len(parts)-1].Span)
 	var found []ScopeColumn
 	rest := parts[1:]
@@ -68,7 +70,7 @@ func (s Scope) Lookup(parts []sql.Ident) (Node, *sql.Error) {
 	var n Node = NewColumn(found[0].Index, found[0].Name, found[0].Type)
 	for _, f := range rest {
 		var err *sql.Error
-		if n, err = fieldOf(n, f); err != nil {
+		if n, err = fieldOf(reg, n, f); err != nil {
 			return nil, err
 		}
 	}
@@ -123,7 +125,7 @@ func join(parts []sql.Ident) string {
 }
 
 // fieldOf is x.field: a field of a struct, or the value of a map under that key.
-func fieldOf(n Node, field sql.Ident) (Node, *sql.Error) {
+func fieldOf(reg *Registry, n Node, field sql.Ident) (Node, *sql.Error) {
 	t := n.Type()
 	switch t.Kind {
 	case messages.Struct:
@@ -142,7 +144,7 @@ func fieldOf(n Node, field sql.Ident) (Node, *sql.Error) {
 		return nil, e
 	case messages.Map:
 		if t.Key.Kind == messages.String {
-			r, err := builtin.call("[]", []Node{n, String(field.Name)})
+			r, err := reg.call("[]", []Node{n, String(field.Name)})
 			return r, placed(err, field.Span)
 		}
 	}

@@ -123,9 +123,9 @@ func match(word string, n Node) (to messages.Type, cost int, ok bool) {
 	return to, cost, ok
 }
 
-// overload resolves a call by the signature: the alternative whose arguments need
+// matchOverload resolves a call by the signature: the alternative whose arguments need
 // the least conversion, the first among equals.
-func (b *binding) overload() (Node, *sql.Error) {
+func (b *binding) matchOverload() (Node, *sql.Error) {
 	best, bestCost, counted := -1, 0, false
 	for k := range b.fn.overloads {
 		o := &b.fn.overloads[k]
