@@ -64,6 +64,12 @@ func slicePart(p *messages.Pool, b *messages.Batch, from, to int) *messages.Batc
 	v := p.View(b)
 	v.SetMarks(nil) // the chain applies them between the parts
 	v.SetWatermark(messages.NoEventTime)
+	if from > 0 {
+		v.SetFrame(v.Frame() &^ messages.FrameStart)
+	}
+	if to < b.Rows() {
+		v.SetFrame(v.Frame() &^ messages.FrameEnd)
+	}
 	sel := b.Selection()
 	if sel != nil {
 		v.Select(sel[from:to])
