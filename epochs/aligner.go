@@ -27,7 +27,8 @@ func NewAligner(inputs int, last messages.Epoch) *Aligner {
 // current marker and others have not.
 func (a *Aligner) Held(input int) bool { return a.arrived[input] }
 
-// Aligning reports whether some, but not all, inputs have delivered a marker.
+// Aligning reports whether at least one input has delivered a marker that was
+// not released yet.
 func (a *Aligner) Aligning() bool { return a.count > 0 }
 
 // Marker notes a marker on an input and reports whether the inputs are aligned:
@@ -40,7 +41,7 @@ func (a *Aligner) Marker(input int, m messages.Marker) (aligned bool, err error)
 	case a.count == 0 && m.Epoch <= a.last:
 		return false, fmt.Errorf("epochs: input %d delivered marker %d after epoch %d", input, m.Epoch, a.last)
 	case a.count > 0 && m != a.marker:
-		return false, fmt.Errorf("epochs: input %d delivered marker %d, others %d", input, m.Epoch, a.marker.Epoch)
+		return false, fmt.Errorf("epochs: input %d delivered marker %+v, others %+v", input, m, a.marker)
 	}
 	a.marker = m
 	a.arrived[input] = true
