@@ -10,8 +10,8 @@ import (
 	"github.com/streamd-io/streamd/messages"
 )
 
-// appendValue appends a Go value to a column.
-func appendValue(c *messages.Column, v any) {
+// Append appends a Go value, written as in a Case, to a column.
+func Append(c *messages.Column, v any) {
 	if v == nil {
 		c.AppendNull()
 		return
@@ -44,14 +44,57 @@ func appendValue(c *messages.Column, v any) {
 		c.AppendString(v.(string))
 	case messages.Array, messages.Map:
 		for _, e := range v.([]any) {
-			appendValue(c.Child(0), e)
+			Append(c.Child(0), e)
 		}
 		c.CloseList()
 	case messages.Struct:
 		for f, e := range v.([]any) {
-			appendValue(c.Child(f), e)
+			Append(c.Child(f), e)
 		}
 		c.CloseStruct()
+	default:
+		panic(fmt.Sprintf("operatortest: no value of type %s", c.Type()))
+	}
+}
+
+// Value returns value i of a column as a Go value that Append takes.
+func Value(c *messages.Column, i int) any {
+	if c.IsNull(i) {
+		return nil
+	}
+	switch c.Type().Kind {
+	case messages.Boolean:
+		return c.Bool(i)
+	case messages.TinyInt:
+		return int64(c.Int8s()[i])
+	case messages.SmallInt:
+		return int64(c.Int16s()[i])
+	case messages.Int, messages.Date:
+		return int64(c.Int32s()[i])
+	case messages.BigInt, messages.Timestamp, messages.TimestampNTZ:
+		return c.Int64s()[i]
+	case messages.Float:
+		return float64(c.Float32s()[i])
+	case messages.Double:
+		return c.Float64s()[i]
+	case messages.Decimal:
+		return c.Decimals()[i]
+	case messages.Interval:
+		return c.Intervals()[i]
+	case messages.String, messages.Binary:
+		return string(c.Bytes(i))
+	case messages.Array, messages.Map:
+		out := []any{}
+		for j := c.Offsets()[i]; j < c.Offsets()[i+1]; j++ {
+			out = append(out, Value(c.Child(0), int(j)))
+		}
+		return out
+	case messages.Struct:
+		out := []any{}
+		for f := range c.Type().Fields {
+			out = append(out, Value(c.Child(f), i))
+		}
+		return out
 	default:
 		panic(fmt.Sprintf("operatortest: no value of type %s", c.Type()))
 	}
@@ -150,7 +193,7 @@ func build(s *messages.Schema, rows [][]any, marks []messages.Mark, sparse bool)
 	n := 0
 	add := func(row []any) {
 		for c := range s.Fields {
-			appendValue(b.Own(c), row[c])
+			Append(b.Own(c), row[c])
 		}
 		n++
 	}

@@ -60,15 +60,39 @@ func Verify(t *testing.T, newOp func() operator.Operator, cases ...Case) {
 	for i := range cases {
 		c := &cases[i]
 		t.Run(c.Name, func(t *testing.T) {
-			for _, w := range ways(c) {
+			for _, w := range append(basicWays(c), moreWays(c)...) {
 				t.Run(w.name, func(t *testing.T) { runCase(t, c, w, newOp) })
 			}
 		})
 	}
 }
 
-// ways lists how a case is run.
-func ways(c *Case) []way {
+// VerifyBriefly is Verify without the ways whose number grows with the case, for
+// cases that are large or many.
+func VerifyBriefly(t *testing.T, newOp func() operator.Operator, cases ...Case) {
+	t.Helper()
+	for i := range cases {
+		c := &cases[i]
+		for _, w := range basicWays(c) {
+			if w.batch == rowByRow && c.rows() > 1000 {
+				continue
+			}
+			t.Run(c.Name+" "+w.name, func(t *testing.T) { runCase(t, c, w, newOp) })
+		}
+	}
+}
+
+// rows is the number of rows that go in.
+func (c *Case) rows() int {
+	rows := 0
+	for _, s := range c.Steps {
+		rows += len(s.rows)
+	}
+	return rows
+}
+
+// basicWays lists the ways that every case is run.
+func basicWays(c *Case) []way {
 	ws := []way{
 		{name: "as written"},
 		{name: "row by row", batch: rowByRow},
@@ -78,16 +102,6 @@ func ways(c *Case) []way {
 		{name: "restored behind every row", restart: -1, batch: rowByRow},
 		{name: "crashed behind every snapshot", restart: -1, crash: true},
 		{name: "crashed behind every row", restart: -1, crash: true, batch: rowByRow},
-	}
-	rows := 0
-	for _, s := range c.Steps {
-		rows += len(s.rows)
-	}
-	for i := 1; i < rows; i += 1 + rows/maxSplits {
-		ws = append(ws, way{name: fmt.Sprintf("cut behind row %d", i), batch: cutAt, cut: i})
-	}
-	for i := 1; i <= len(c.Steps); i += 1 + len(c.Steps)/maxRestarts {
-		ws = append(ws, way{name: fmt.Sprintf("restored behind step %d", i), restart: i})
 	}
 	if c.KeyColumns != nil {
 		ws = append(ws,
@@ -101,6 +115,19 @@ func ways(c *Case) []way {
 				way{name: "rescaled 3, 1, 2 with crashes", subs: []int{3, 1, 2}, restart: -1, crash: true},
 			)
 		}
+	}
+	return ws
+}
+
+// moreWays lists ways for every cut, boundary and seed.
+func moreWays(c *Case) []way {
+	var ws []way
+	rows := c.rows()
+	for i := 1; i < rows; i += 1 + rows/maxSplits {
+		ws = append(ws, way{name: fmt.Sprintf("cut behind row %d", i), batch: cutAt, cut: i})
+	}
+	for i := 1; i <= len(c.Steps); i += 1 + len(c.Steps)/maxRestarts {
+		ws = append(ws, way{name: fmt.Sprintf("restored behind step %d", i), restart: i})
 	}
 	if c.Interleave {
 		for seed := range uint64(10) {
