@@ -186,6 +186,13 @@ func (r *Rows) Continues(line []byte, open bool) bool {
 	return ok && j.Continues(line, open)
 }
 
+// SkipsBlank reports whether a blank line between two records is to be passed
+// over without decoding it.
+func (r *Rows) SkipsBlank() bool {
+	_, ok := r.decoder.(format.BlankSkipper)
+	return ok
+}
+
 // Finish returns the collected rows as a batch owned by the caller, or nil when
 // there are none, and makes r ready for the next Read. Next and Bad keep their
 // content until Reset.

@@ -6,6 +6,7 @@ package all
 import (
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/console"
+	"github.com/streamd-io/streamd/connectors/file"
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/csv"
 	"github.com/streamd-io/streamd/connectors/format/json"
@@ -19,6 +20,7 @@ import (
 // reach its sources and sinks puts the record of its own hub in its place.
 func Connectors() []connectors.Connector {
 	return []connectors.Connector{
+		file.Connector(),
 		rate.Connector(),
 		console.Connector(),
 		memory.NewHub().Connector(),

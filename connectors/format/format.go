@@ -41,6 +41,13 @@ type LineJoiner interface {
 	Continues(line []byte, open bool) bool
 }
 
+// BlankSkipper is implemented by decoders of formats in which a blank line
+// between records means nothing.
+type BlankSkipper interface {
+	Decoder
+	SkipsBlankLines()
+}
+
 // Encoder turns rows into bytes.
 type Encoder interface {
 	// Encode appends row i (a physical index) of b to dst and returns it. An

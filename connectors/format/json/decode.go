@@ -146,6 +146,9 @@ func (d *decoder) Decode(dst *messages.Builder, payload []byte, fill func(*messa
 	return nil
 }
 
+// SkipsBlankLines implements format.BlankSkipper.
+func (*decoder) SkipsBlankLines() {}
+
 func (d *decoder) error() error {
 	field := ""
 	for i := len(d.path) - 1; i >= 0; i-- {

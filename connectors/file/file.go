@@ -1,0 +1,64 @@
+// Package file reads rows from files and writes them to files.
+//
+// The source reads every file of a directory, of a glob pattern, or a single
+// one, line by line, and notices new files. Files must appear whole (written
+// elsewhere on the same file system and moved into place) and must not change
+// afterwards; one that does is an error, because its rows could not be read a
+// second time. Names that begin with "." or "_" are left alone. The position is
+// the set of finished files and the place in the current one, so that a restart
+// reads each row once.
+//
+// The sink writes part files that roll by size or time. A part becomes visible,
+// by a rename, when every row in it is committed; until then it has a hidden
+// name. The commit record knows how far each part is valid, and a restart cuts
+// off what lies behind.
+package file
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/option"
+	"github.com/streamd-io/streamd/messages"
+)
+
+// Connector returns the record of the connector.
+func Connector() connectors.Connector {
+	return connectors.Connector{
+		Name: "file",
+		Doc: "Reads the lines of files, oldest file first, and writes part files. Files to be read must be moved into place whole and not change afterwards. " +
+			"Directories named key=value fill the columns called key, for formats that name their fields.",
+		SourceOptions: []option.Option{
+			{Name: "path", Required: true, Doc: "File, directory or glob pattern to read."},
+			{Name: "max_file_age", Kind: option.Duration, Default: "168h",
+				Doc: "Files older than the newest finished file by more than this are not read and are forgotten; 0s means no limit (default 168h, a week)."},
+			{Name: "poll_interval", Kind: option.Duration, Default: "100ms", Doc: "How often the source looks for new files when it has read all (default 100ms)."},
+			{Name: "max_record_size", Kind: option.Bytes, Default: "16MiB", Doc: "Longest record, in bytes; a longer one is a bad record (default 16MiB)."},
+		},
+		SinkOptions: []option.Option{
+			{Name: "path", Required: true, Doc: "Directory to write part files to; it is made if need be."},
+			{Name: "roll_size", Kind: option.Bytes, Default: "64MB", Doc: "Size in bytes at which a part file is closed and published (default 64MB)."},
+			{Name: "roll_interval", Kind: option.Duration, Default: "60s", Doc: "Age at which a part file is closed and published (default 60s)."},
+			{Name: "partition_by", Doc: "Not supported yet: columns to make key=value directories of."},
+		},
+		Metadata: []connectors.Metadata{
+			{Name: "path", Type: messages.T(messages.String), Doc: "Path of the file, relative to the directory read."},
+			{Name: "modified", Type: messages.T(messages.Timestamp), Doc: "Modification time of the file."},
+			{Name: "offset", Type: messages.T(messages.BigInt), Doc: "Position of the record in the file, in bytes."},
+		},
+		Source: newSource,
+		Sink:   newSink,
+	}
+}
+
+// resolve makes a path from an option absolute, if there is a base.
+func resolve(env connectors.Env, path string) string {
+	if env.BaseDir == "" || filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(env.BaseDir, path)
+}
+
+// hidden tells names that are neither read nor counted.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }

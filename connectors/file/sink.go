@@ -1,0 +1,301 @@
+package file
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/format"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// inProgress is the end of the names of parts that are not visible yet. Their
+// names begin with a dot as well, so that readers leave them alone.
+const inProgress = ".inprogress"
+
+type sink struct {
+	fs        fileSystem
+	clock     connectors.Clock
+	dir       string
+	ext       string
+	header    []byte // with its line end; nil for none
+	encoder   func(*messages.Schema) (format.Encoder, error)
+	rollSize  int64
+	rollAfter time.Duration
+}
+
+func newSink(_ context.Context, c connectors.SinkConfig) (connectors.Sink, error) {
+	return makeSink(c, osFS{})
+}
+
+func makeSink(c connectors.SinkConfig, fsys fileSystem) (*sink, error) {
+	if c.Options.Has("partition_by") {
+		return nil, fault.New(fault.Config, "file sink: partition_by is not supported yet; write one sink per value, or leave the option out")
+	}
+	if c.Encoder == nil {
+		return nil, fault.New(fault.Config, "file sink: add format = 'json', 'csv' or 'text'")
+	}
+	s := &sink{
+		fs: fsys, clock: c.Env.Clock, dir: resolve(c.Env, c.Options.String("path")), ext: c.Format.Extension, encoder: c.Encoder,
+		rollSize: c.Options.Bytes("roll_size"), rollAfter: c.Options.Duration("roll_interval"),
+	}
+	if s.rollSize < 1 || s.rollAfter <= 0 {
+		return nil, fault.New(fault.Config, "file sink: roll_size and roll_interval must be above 0")
+	}
+	if _, err := c.Encoder(c.Schema); err != nil {
+		return nil, err
+	}
+	if c.Format.Header != nil {
+		line, err := c.Format.Header(c.FormatConfig)
+		if err != nil {
+			return nil, err
+		}
+		if line != nil {
+			s.header = append(line, '\n')
+		}
+	}
+	return s, nil
+}
+
+func (s *sink) Traits() connectors.SinkTraits {
+	return connectors.SinkTraits{
+		Append: true,
+		Guarantees: []connectors.Offer{
+			{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
+			{Guarantee: connectors.AtLeastOnce, Visibility: connectors.PerEpoch},
+		},
+	}
+}
+
+// Open implements connectors.Sink.
+func (s *sink) Open(_ context.Context, q connectors.WriteRequest) (connectors.Committer, error) {
+	// Other queries may write to the same directory, also earlier ones of the
+	// same name.
+	h := sha256.Sum256([]byte(q.Sink))
+	return &committer{
+		sink: s, attempt: q.Attempt, schema: q.Schema,
+		prefix: fmt.Sprintf("part-%016x-%x", q.Incarnation.Hi^q.Incarnation.Lo, h[:3]),
+	}, nil
+}
+
+// part names a part file and how much of it is valid.
+type part struct {
+	Name string `json:"name"` // without the leading dot and inProgress
+	Size int64  `json:"size"`
+	Rows int64  `json:"rows"`
+}
+
+// token is the sink's token, and that of a writer.
+type token struct {
+	// Open are the parts that go on in the next epoch.
+	Open []part `json:"open,omitempty"`
+	// Rolled are the parts that are finished and not known to be renamed.
+	Rolled []part `json:"rolled,omitempty"`
+}
+
+func decodeToken(t connectors.Token) (token, error) {
+	var v token
+	if len(t) == 0 {
+		return v, nil
+	}
+	if err := json.Unmarshal(t, &v); err != nil {
+		return v, fault.Wrap(fault.Config, err, "file sink: the token in the checkpoint is not one of this sink")
+	}
+	return v, nil
+}
+
+func (t token) encode() (connectors.Token, error) {
+	b, err := json.Marshal(t)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "file sink: encode the token")
+	}
+	return b, nil
+}
+
+// committer implements connectors.Committer, Finisher and EpochAsker.
+type committer struct {
+	sink     *sink
+	schema   *messages.Schema
+	prefix   string
+	attempt  uint64
+	finished atomic.Bool
+	// mu guards the fields below; WantsEpoch and Commit may be called while
+	// Prepare runs.
+	mu       sync.Mutex
+	writers  []*writer
+	unlisted []part // rolled in epochs that have not been committed yet
+}
+
+// Recover implements connectors.Committer: parts of committed epochs become
+// visible, cut to their valid length, and all others of this query vanish.
+func (c *committer) Recover(_ context.Context, _ messages.Epoch, last connectors.Token) error {
+	t, err := decodeToken(last)
+	if err != nil {
+		return err
+	}
+	s := c.sink
+	if err := s.fs.MkdirAll(s.dir); err != nil {
+		return c.sink.ioError(err, "make the directory")
+	}
+	names, err := s.fs.Names(s.dir)
+	if err != nil {
+		return c.sink.ioError(err, "list the directory")
+	}
+	keep := map[string]bool{}
+	for _, p := range slices.Concat(t.Rolled, t.Open) {
+		keep[s.hiddenName(p.Name)] = p.Rows > 0
+		if p.Rows > 0 {
+			if err := s.publish(p); err != nil {
+				return err
+			}
+		}
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "."+c.prefix) && strings.HasSuffix(n, inProgress) && !keep[n] {
+			if err := s.fs.Remove(filepath.Join(s.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return s.ioError(err, "remove "+n)
+			}
+		}
+	}
+	return s.syncDir()
+}
+
+func (s *sink) hiddenName(name string) string { return "." + name + inProgress }
+
+// publish cuts a part to its valid length and gives it its visible name. It may
+// be repeated; the caller syncs the directory.
+func (s *sink) publish(p part) error {
+	from, to := filepath.Join(s.dir, s.hiddenName(p.Name)), filepath.Join(s.dir, p.Name)
+	size, ok, err := s.fs.Size(from)
+	if err != nil {
+		return s.ioError(err, "look at "+from)
+	}
+	if !ok { // it has its visible name already
+		size, ok, err = s.fs.Size(to)
+		switch {
+		case err != nil:
+			return s.ioError(err, "look at "+to)
+		case !ok:
+			return fault.New(fault.Config, "file sink: %s is missing, and so are %d committed rows; put the file back or start the query afresh", to, p.Rows)
+		case size != p.Size:
+			return fault.New(fault.Config, "file sink: %s has %d bytes, but %d were committed; somebody changed it", to, size, p.Size)
+		}
+		return nil
+	}
+	if size < p.Size {
+		return fault.New(fault.Config, "file sink: %s has %d bytes, but %d were committed; the file system lost synced data", from, size, p.Size)
+	}
+	if size > p.Size {
+		if err := s.fs.Truncate(from, p.Size); err != nil {
+			return s.ioError(err, "truncate "+from)
+		}
+	}
+	if err := s.fs.Rename(from, to); err != nil {
+		return s.ioError(err, "rename "+from)
+	}
+	return nil
+}
+
+func (s *sink) syncDir() error {
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return s.ioError(err, "sync the directory")
+	}
+	return nil
+}
+
+// ioError says what happened where. Most trouble with files may be over at the
+// next attempt.
+func (s *sink) ioError(err error, doing string) error {
+	kind := fault.Restart
+	if os.IsPermission(err) || errors.Is(err, os.ErrExist) {
+		kind = fault.Config
+	}
+	return fault.Wrap(kind, err, "file sink %s: %s", s.dir, doing)
+}
+
+// Writer implements connectors.Committer.
+func (c *committer) Writer(_ context.Context, subtask, _ int) (connectors.Writer, error) {
+	enc, err := c.sink.encoder(c.schema)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{c: c, enc: enc, files: map[*openPart]struct{}{}, stem: fmt.Sprintf("%s-%06d-%05d", c.prefix, c.attempt, subtask)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writers = append(c.writers, w)
+	return w, nil
+}
+
+// Begin implements connectors.Committer.
+func (c *committer) Begin(messages.Epoch) {}
+
+// Finish implements connectors.Finisher: in the last epoch all parts are rolled.
+func (c *committer) Finish() { c.finished.Store(true) }
+
+// WantsEpoch implements connectors.EpochAsker: a part that is due to be rolled
+// waits for an epoch to become visible with.
+func (c *committer) WantsEpoch() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.writers, func(w *writer) bool { return w.due() })
+}
+
+// Prepare implements connectors.Committer.
+func (c *committer) Prepare(_ context.Context, _ messages.Epoch, tokens []connectors.Token) (connectors.Token, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all token
+	for _, t := range tokens {
+		one, err := decodeToken(t)
+		if err != nil {
+			return nil, err
+		}
+		all.Open = append(all.Open, one.Open...)
+		c.unlisted = append(c.unlisted, one.Rolled...)
+	}
+	all.Rolled = c.unlisted
+	return all.encode()
+}
+
+// Commit implements connectors.Committer: the parts rolled become visible.
+func (c *committer) Commit(_ context.Context, _ messages.Epoch, t connectors.Token) error {
+	v, err := decodeToken(t)
+	if err != nil || len(v.Rolled) == 0 {
+		return err
+	}
+	for _, p := range v.Rolled {
+		if err := c.sink.publish(p); err != nil {
+			return err
+		}
+	}
+	if err := c.sink.syncDir(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unlisted = slices.DeleteFunc(c.unlisted, func(p part) bool { return slices.Contains(v.Rolled, p) })
+	return nil
+}
+
+// Close implements connectors.Committer.
+func (c *committer) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, w := range c.writers {
+		errs = append(errs, w.Close())
+	}
+	return errors.Join(errs...)
+}

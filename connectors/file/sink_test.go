@@ -1,0 +1,285 @@
+package file
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/connectortest"
+	"github.com/streamd-io/streamd/connectors/format"
+	"github.com/streamd-io/streamd/connectors/format/csv"
+	formatjson "github.com/streamd-io/streamd/connectors/format/json"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+var start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var numbers = connectortest.SinkCase{}.Schema()
+
+func sinkConfig(t testing.TB, f format.Format, clock connectors.Clock, keyValues ...string) connectors.SinkConfig {
+	t.Helper()
+	opts := connectortest.Options(t, append(Connector().SinkOptions, f.Options...), keyValues...)
+	c := format.Config{Schema: numbers, Options: opts}
+	return connectors.SinkConfig{
+		Options: opts, Schema: numbers, Format: f, FormatConfig: c, Env: connectors.Env{Clock: clock},
+		Encoder: func(s *messages.Schema) (format.Encoder, error) {
+			return f.Encoder(format.Config{Schema: s, Options: opts})
+		},
+	}
+}
+
+// rowsOf parses JSON lines.
+func rowsOf(t testing.TB, files map[string]string) [][]any {
+	t.Helper()
+	rows := [][]any{}
+	for name, text := range files {
+		if !strings.HasSuffix(text, "\n") {
+			t.Errorf("%s ends in the middle of a line: %q", name, text)
+		}
+		for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+			var r struct {
+				N int64
+				S string
+			}
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Errorf("%s: line %q: %v", name, line, err)
+			}
+			rows = append(rows, []any{r.N, r.S})
+		}
+	}
+	return rows
+}
+
+func TestSinkKeepsTheContractThroughPowerCuts(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		options []string
+		chance  bool
+	}{
+		{"all that is not synced is lost", nil, false},
+		{"small parts, all that is not synced is lost", []string{"roll_size", "100"}, false},
+		{"some that is not synced is lost", []string{"roll_size", "200"}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var m *memFS
+			var r *rand.Rand
+			if tc.chance {
+				r = rand.New(rand.NewPCG(7, 8))
+			}
+			clock := connectortest.NewClock(start)
+			connectortest.Sink(t, connectortest.SinkCase{
+				New: func(t testing.TB) connectors.Sink {
+					if m == nil {
+						m = newMemFS()
+					}
+					m.crash(r)
+					s, err := makeSink(sinkConfig(t, formatjson.Format(), clock, append([]string{"path", "/out"}, tc.options...)...), m)
+					must(t, err)
+					return s
+				},
+				Visible: func(t testing.TB) [][]any { return rowsOf(t, m.visible()) },
+				Reset:   func(testing.TB) { m = newMemFS() },
+				Offer:   connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
+			})
+		})
+	}
+}
+
+func TestSinkKeepsTheContractOnTheRealFileSystem(t *testing.T) {
+	dir := ""
+	connectortest.Sink(t, connectortest.SinkCase{
+		New: func(t testing.TB) connectors.Sink {
+			c := sinkConfig(t, formatjson.Format(), connectortest.SystemClock{}, "path", "out", "roll_size", "300")
+			c.Env.BaseDir = dir
+			s, err := Connector().Sink(t.Context(), c)
+			must(t, err)
+			return s
+		},
+		Visible: func(t testing.TB) [][]any { return rowsOf(t, visibleFiles(t, filepath.Join(dir, "out"))) },
+		Reset: func(t testing.TB) {
+			var err error
+			dir, err = os.MkdirTemp(t.(*testing.T).TempDir(), "")
+			must(t, err)
+		},
+		Offer: connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
+	})
+}
+
+func visibleFiles(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return files
+	}
+	must(t, err)
+	for _, e := range entries {
+		if !hidden(e.Name()) {
+			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			must(t, err)
+			files[e.Name()] = string(text)
+		}
+	}
+	return files
+}
+
+func batch(t testing.TB, from, to int) *messages.Batch {
+	t.Helper()
+	b := messages.NewBuilder(numbers)
+	for n := from; n < to; n++ {
+		must(t, format.AppendRow(b, []any{n, fmt.Sprintf("row %d", n)}))
+	}
+	return b.Finish()
+}
+
+type openSink struct {
+	*committer
+	w connectors.Writer
+	e messages.Epoch
+}
+
+func openFor(t testing.TB, c connectors.SinkConfig, m fileSystem) *openSink {
+	t.Helper()
+	s, err := makeSink(c, m)
+	must(t, err)
+	com, err := s.Open(t.Context(), connectors.WriteRequest{Sink: "q/sink", Attempt: 1, Schema: numbers})
+	must(t, err)
+	must(t, com.Recover(t.Context(), 0, nil))
+	w, err := com.Writer(t.Context(), 0, 1)
+	must(t, err)
+	return &openSink{com.(*committer), w, 0}
+}
+
+// epoch ends an epoch.
+func (o *openSink) epoch(t testing.TB) {
+	t.Helper()
+	o.e++
+	flush, err := o.w.Cut(o.e)
+	must(t, err)
+	tok, err := flush(t.Context())
+	must(t, err)
+	tok, err = o.Prepare(t.Context(), o.e, []connectors.Token{tok})
+	must(t, err)
+	must(t, o.Commit(t.Context(), o.e, tok))
+}
+
+func TestPartsRollByTime(t *testing.T) {
+	m, clock := newMemFS(), connectortest.NewClock(start)
+	o := openFor(t, sinkConfig(t, formatjson.Format(), clock, "path", "/out", "roll_interval", "10s"), m)
+	must(t, o.w.Write(t.Context(), batch(t, 0, 2), nil))
+	o.epoch(t)
+	if got := m.visible(); len(got) != 0 || o.WantsEpoch() {
+		t.Errorf("before roll_interval: got files %v, WantsEpoch %v, want none and false", got, o.WantsEpoch())
+	}
+	clock.Advance(10 * time.Second)
+	if !o.WantsEpoch() {
+		t.Error("after roll_interval the sink asks for no epoch, so the rows would stay hidden")
+	}
+	o.epoch(t)
+	if got := rowsOf(t, m.visible()); len(got) != 2 || o.WantsEpoch() {
+		t.Errorf("after roll_interval: got rows %v, WantsEpoch %v, want 2 rows and false", got, o.WantsEpoch())
+	}
+	before := len(m.calls)
+	o.epoch(t)
+	o.epoch(t)
+	if got := m.calls[before:]; len(got) != 0 {
+		t.Errorf("epochs without rows touched the file system: %q", got)
+	}
+}
+
+func TestDataIsDurableBeforeItsName(t *testing.T) {
+	m := newMemFS()
+	o := openFor(t, sinkConfig(t, formatjson.Format(), connectortest.NewClock(start), "path", "/out", "roll_size", "1"), m)
+	m.calls = nil
+	must(t, o.w.Write(t.Context(), batch(t, 0, 1), nil))
+	o.epoch(t)
+	var got []string
+	for _, c := range m.calls {
+		got = append(got, strings.Fields(c)[0])
+	}
+	// The content is synced in between: a crash behind the rename keeps it.
+	if diff := cmp.Diff(got, []string{"create", "syncdir", "rename", "syncdir"}); diff != "" {
+		t.Errorf("calls: got (-) differs from want (+):\n%s", diff)
+	}
+	m.crash(nil)
+	if got := rowsOf(t, m.visible()); len(got) != 1 {
+		t.Errorf("after a crash: got %v, want the row", got)
+	}
+}
+
+func TestCSVPartsHaveAHeaderEach(t *testing.T) {
+	m := newMemFS()
+	o := openFor(t, sinkConfig(t, csv.Format(), connectortest.NewClock(start), "path", "/out", "header", "true", "roll_size", "20"), m)
+	must(t, o.w.Write(t.Context(), batch(t, 0, 4), nil))
+	o.Finish()
+	o.epoch(t)
+	var got []string
+	for name, text := range m.visible() {
+		if filepath.Ext(name) != ".csv" {
+			t.Errorf("the part is called %s, want .csv at the end", name)
+		}
+		got = append(got, text)
+	}
+	sort.Strings(got)
+	if diff := cmp.Diff(got, []string{"n,s\n0,row 0\n1,row 1\n", "n,s\n2,row 2\n3,row 3\n"}); diff != "" {
+		t.Errorf("got (-) differs from want (+):\n%s", diff)
+	}
+}
+
+func TestSinkErrors(t *testing.T) {
+	clock := connectortest.NewClock(start)
+	t.Run("a full disk restarts the attempt", func(t *testing.T) {
+		m := newMemFS()
+		o := openFor(t, sinkConfig(t, formatjson.Format(), clock, "path", "/out"), m)
+		must(t, o.w.Write(t.Context(), batch(t, 0, 1), nil))
+		m.fail = syscall.ENOSPC
+		flush, err := o.w.Cut(1)
+		must(t, err)
+		if _, err := flush(t.Context()); fault.KindOf(err) != fault.Restart || err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("got error %v, want a restart error with the cause", err)
+		}
+	})
+	t.Run("a committed part that is missing", func(t *testing.T) {
+		m := newMemFS()
+		s, err := makeSink(sinkConfig(t, formatjson.Format(), clock, "path", "/out"), m)
+		must(t, err)
+		com, err := s.Open(t.Context(), connectors.WriteRequest{Attempt: 2, Schema: numbers})
+		must(t, err)
+		err = com.Recover(t.Context(), 1, connectors.Token(`{"open":[{"name":"part-x.json","size":10,"rows":3}]}`))
+		if fault.KindOf(err) != fault.Config || err == nil || !strings.Contains(err.Error(), "3 committed rows") {
+			t.Errorf("got error %v, want a config error that tells how many rows are missing", err)
+		}
+	})
+	for _, tc := range []struct {
+		name, want string
+		keyValues  []string
+	}{
+		{"partition_by", "not supported yet", []string{"partition_by", "n"}},
+		{"roll_size 0", "above 0", []string{"roll_size", "0"}},
+		{"roll_interval 0", "above 0", []string{"roll_interval", "0s"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := makeSink(sinkConfig(t, formatjson.Format(), clock, append(tc.keyValues, "path", "/out")...), newMemFS())
+			if fault.KindOf(err) != fault.Config || err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want a config error with %q", err, tc.want)
+			}
+		})
+	}
+}

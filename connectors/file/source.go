@@ -1,0 +1,238 @@
+package file
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// partitionName is the name of the one partition.
+const partitionName = "files"
+
+type source struct {
+	schema    *messages.Schema
+	metadata  map[int]string
+	path      string // as configured, made absolute
+	base      string // directory that names in offsets are relative to
+	pattern   string // glob pattern or single file; "" reads the directory base
+	maxAge    time.Duration
+	poll      time.Duration
+	maxRecord int
+	clock     connectors.Clock
+}
+
+func newSource(_ context.Context, c connectors.SourceConfig) (connectors.Source, error) {
+	if c.Schema == nil {
+		return nil, fault.New(fault.Config, "file source: the columns of files are not guessed; declare them")
+	}
+	if c.Decoder == nil {
+		return nil, fault.New(fault.Config, "file source: add format = 'json', 'csv' or 'text'")
+	}
+	s := &source{
+		schema: c.Schema, metadata: c.MetadataColumns, path: resolve(c.Env, c.Options.String("path")),
+		maxAge: c.Options.Duration("max_file_age"), poll: c.Options.Duration("poll_interval"),
+		maxRecord: int(c.Options.Bytes("max_record_size")), clock: c.Env.Clock,
+	}
+	if s.poll <= 0 {
+		return nil, fault.New(fault.Config, "file source: poll_interval must be above 0")
+	}
+	if s.maxRecord < 1 {
+		return nil, fault.New(fault.Config, "file source: max_record_size must be above 0")
+	}
+	if strings.ContainsAny(s.path, "*?[") {
+		if _, err := filepath.Match(s.path, ""); err != nil {
+			return nil, fault.New(fault.Config, "file source: path %q is no valid pattern: %w", s.path, err)
+		}
+		s.pattern = s.path
+		for s.base = filepath.Dir(s.path); strings.ContainsAny(s.base, "*?["); {
+			s.base = filepath.Dir(s.base)
+		}
+	}
+	return s, nil
+}
+
+func (s *source) Schema() *messages.Schema { return s.schema }
+
+func (s *source) Traits() connectors.Traits {
+	return connectors.Traits{Replayable: true, BrokerTime: true}
+}
+
+func (s *source) Partitions(context.Context) ([]string, error) {
+	return []string{partitionName}, nil
+}
+
+// found is a file that can be read.
+type found struct {
+	identity
+	columns []pathColumn
+}
+
+// identity is what a file must keep. Its JSON form is part of the offset.
+type identity struct {
+	Name string `json:"name"` // relative to the base, with slashes
+	Size int64  `json:"size"`
+	Time int64  `json:"mtime"` // nanoseconds since 1970
+}
+
+func (f identity) modified() messages.EventTime { return messages.EventTime(f.Time / 1000) }
+
+// id is the identity of the file for lineage.
+func (f identity) id(base string) messages.ID128 {
+	h := sha256.New()
+	for _, part := range []string{"file", base, f.Name} {
+		h.Write([]byte(part)) // never fails
+		h.Write([]byte{0})
+	}
+	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(f.Size)), uint64(f.Time)))
+	sum := h.Sum(nil)
+	return messages.ID128{Hi: binary.BigEndian.Uint64(sum), Lo: binary.BigEndian.Uint64(sum[8:])}
+}
+
+// pathColumn is a column filled from a key=value directory.
+type pathColumn struct {
+	column int
+	text   string
+	null   bool
+}
+
+// locate finds out what the path is. It must be called before list.
+func (s *source) locate() error {
+	if s.pattern != "" {
+		if _, err := os.Stat(s.base); err != nil {
+			return accessError(s.base, err)
+		}
+		return nil
+	}
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return accessError(s.path, err)
+	}
+	s.base = s.path
+	if !info.IsDir() {
+		s.base = filepath.Dir(s.path)
+		s.pattern = escapeGlob(s.path)
+	}
+	return nil
+}
+
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func accessError(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.New(fault.Config, "file source: %s does not exist", path)
+	case errors.Is(err, fs.ErrPermission):
+		return fault.New(fault.Config, "file source: no permission to read %s", path)
+	}
+	return fault.Wrap(fault.Restart, err, "file source: read %s", path)
+}
+
+// list returns the files there are, oldest first, then by name.
+func (s *source) list() ([]found, error) {
+	var files []found
+	var err error
+	if s.pattern == "" {
+		err = s.walk(s.base, nil, &files)
+	} else {
+		var matches []string
+		if matches, err = filepath.Glob(s.pattern); err == nil {
+			err = s.addMatches(matches, &files)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(files, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), strings.Compare(a.Name, b.Name))
+	})
+	return files, nil
+}
+
+func (s *source) addMatches(matches []string, files *[]found) error {
+	for _, m := range matches {
+		if hidden(filepath.Base(m)) && s.path != m {
+			continue
+		}
+		info, err := os.Stat(m)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // gone since it was matched
+		}
+		if err != nil {
+			return accessError(m, err)
+		}
+		if info.Mode().IsRegular() {
+			if err := s.add(m, info, nil, files); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// walk lists a directory and the key=value directories in it.
+func (s *source) walk(dir string, columns []pathColumn, files *[]found) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return accessError(dir, err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if hidden(e.Name()) {
+			continue
+		}
+		info, err := os.Stat(path) // follows symbolic links
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // gone since the directory was read
+		}
+		if err != nil {
+			return accessError(path, err)
+		}
+		if key, value, ok := strings.Cut(e.Name(), "="); ok && info.IsDir() {
+			if err := s.walk(path, s.withColumn(columns, key, value), files); err != nil {
+				return err
+			}
+		}
+		if info.Mode().IsRegular() {
+			if err := s.add(path, info, columns, files); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *source) withColumn(columns []pathColumn, key, value string) []pathColumn {
+	i := s.schema.Index(key)
+	if i < 0 {
+		return columns
+	}
+	if plain, err := url.PathUnescape(value); err == nil {
+		value = plain
+	}
+	c := pathColumn{column: i, text: value, null: value == "__HIVE_DEFAULT_PARTITION__"}
+	return append(slices.Clip(columns), c)
+}
+
+func (s *source) add(path string, info fs.FileInfo, columns []pathColumn, files *[]found) error {
+	rel, err := filepath.Rel(s.base, path)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "file source: %s", path)
+	}
+	*files = append(*files, found{identity{filepath.ToSlash(rel), info.Size(), info.ModTime().UnixNano()}, columns})
+	return nil
+}
