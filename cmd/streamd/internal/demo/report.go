@@ -1,0 +1,169 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/streamd-io/streamd/runtime"
+)
+
+// Summary is what streamd demo --json prints.
+type Summary struct {
+	RowsIn      int64              `json:"rows_in"`
+	RowsOut     int64              `json:"rows_out"`
+	Epochs      uint64             `json:"epochs"`
+	LatencyMs   map[string]Latency `json:"latency_ms"`
+	ResumedFrom uint64             `json:"resumed_from_epoch"`
+	Seconds     float64            `json:"seconds"`
+	RatePerS    int                `json:"rate"`
+	FirstResult float64            `json:"first_result_ms"`
+}
+
+// Summarize reports what happened since the start.
+func (d *Demo) Summarize() Summary {
+	s := Summary{LatencyMs: map[string]Latency{}, Seconds: time.Since(d.started).Seconds(), RatePerS: d.cfg.Rate}
+	if d.gen != nil {
+		s.RowsIn = d.gen.sent.Load()
+	}
+	for _, w := range d.watch {
+		rows, l := w.all()
+		s.RowsOut += rows
+		s.LatencyMs[w.query] = l
+	}
+	for _, q := range d.session.Queries() {
+		if p := q.LastProgress(); p != nil {
+			from := q.Status().ResumedFrom
+			s.Epochs += p.BatchID - from
+			s.ResumedFrom = max(s.ResumedFrom, from)
+		}
+	}
+	s.FirstResult = d.watch[0].firstAfter(d.started).Seconds() * 1000
+	return s
+}
+
+// Resumed lists the queries that went on from a checkpoint, with the epoch.
+func (d *Demo) Resumed() string {
+	var parts []string
+	for _, q := range d.session.Queries() {
+		if e := q.Status().ResumedFrom; e > 0 {
+			parts = append(parts, fmt.Sprintf("%s from epoch %d", q.Name(), e))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// View is one picture of the running demo.
+type View struct {
+	d       *Demo
+	last    time.Time
+	in      int64
+	out     map[string]int64
+	started time.Time
+}
+
+// NewView returns a view; the first picture covers the time from now on.
+func (d *Demo) NewView() *View {
+	return &View{d: d, last: time.Now(), out: map[string]int64{}, started: d.started}
+}
+
+// Frame draws the picture over the time since the previous one.
+func (v *View) Frame() string {
+	now := time.Now()
+	secs := now.Sub(v.last).Seconds()
+	v.last = now
+	var b strings.Builder
+	sent := v.d.gen.sent.Load()
+	fmt.Fprintf(&b, "streamd demo   up %s   bids in %s rows/s   (%s in all)\n\n",
+		now.Sub(v.started).Truncate(time.Second), count(int64(float64(sent-v.in)/secs)), count(sent))
+	v.in = sent
+	fmt.Fprintf(&b, "%-16s %10s %9s %9s   %-14s %6s %6s %8s %9s\n", "query", "out rows/s", "p50 ms", "p99 ms", "watermark", "epoch", "age", "took", "bytes")
+	for _, q := range v.d.session.Queries() {
+		v.query(&b, q, secs, now)
+	}
+	b.WriteString("\nhottest auctions       bids    top price\n")
+	rows := v.d.top.Rows()
+	for _, r := range rows {
+		price, _ := r[2].(int64) // NULL cannot be: every bid has a price
+		bids, _ := r[1].(int64)
+		fmt.Fprintf(&b, "  auction %-8v %10s %12s\n", r[0], count(bids), count(price))
+	}
+	for i := len(rows); i < 5; i++ {
+		b.WriteString("  -\n")
+	}
+	return b.String()
+}
+
+func (v *View) query(b *strings.Builder, q *runtime.Query, secs float64, now time.Time) {
+	rate, p50, p99 := "-", "-", "-"
+	for _, w := range v.d.watch {
+		if w.query != q.Name() {
+			continue
+		}
+		rows, l := w.lately()
+		rate = count(int64(float64(rows-v.out[w.query]) / secs))
+		v.out[w.query] = rows
+		if l.Max > 0 {
+			p50, p99 = ms(l.P50), ms(l.P99)
+		}
+	}
+	wm, epoch, age, took, bytes := "-", "-", "-", "-", "-"
+	if at, ok := q.Watermark(); ok {
+		wm = at.Format("15:04:05.000")
+	}
+	if p := q.LastProgress(); p != nil {
+		epoch = fmt.Sprint(p.BatchID)
+		took = ms(float64(p.Checkpoint.DurationUs)/1000) + "ms"
+		bytes = size(p.Checkpoint.Bytes)
+		if t, err := time.Parse(time.RFC3339, p.Timestamp); err == nil {
+			age = fmt.Sprintf("%.1fs", now.Sub(t).Seconds())
+		}
+	}
+	fmt.Fprintf(b, "%-16s %10s %9s %9s   %-14s %6s %6s %8s %9s\n", q.Name(), rate, p50, p99, wm, epoch, age, took, bytes)
+	if st := q.Status(); st.State != "running" {
+		fmt.Fprintf(b, "  %s: %s\n", st.State, st.Message)
+	}
+}
+
+// Line is one line for logs and pipes over the time since the previous one.
+func (v *View) Line() string {
+	now := time.Now()
+	secs := now.Sub(v.last).Seconds()
+	v.last = now
+	sent := v.d.gen.sent.Load()
+	parts := []string{fmt.Sprintf("t=%s in=%d/s", now.Sub(v.started).Truncate(time.Second), int64(float64(sent-v.in)/secs))}
+	v.in = sent
+	for _, w := range v.d.watch {
+		rows, l := w.lately()
+		parts = append(parts, fmt.Sprintf("%s: out=%d/s p50=%sms p99=%sms", w.query, int64(float64(rows-v.out[w.query])/secs), ms(l.P50), ms(l.P99)))
+		v.out[w.query] = rows
+	}
+	for _, q := range v.d.session.Queries() {
+		if p := q.LastProgress(); p != nil {
+			parts = append(parts, fmt.Sprintf("%s: epoch=%d", q.Name(), p.BatchID))
+		}
+		if st := q.Status(); st.State != "running" {
+			parts = append(parts, fmt.Sprintf("%s: %s: %s", q.Name(), st.State, st.Message))
+		}
+	}
+	return strings.Join(parts, "  ")
+}
+
+// count writes a number with thin groups of three digits.
+func count(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}

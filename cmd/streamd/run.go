@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors/all"
+	"github.com/streamd-io/streamd/runtime"
+	"github.com/streamd-io/streamd/runtime/httpapi"
+)
+
+// logFlags are shared by the commands that log.
+type logFlags struct {
+	LogFormat string `help:"Format of the log on stderr: text or json." enum:"text,json" default:"text"`
+	LogLevel  string `help:"Least level that is logged: debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
+}
+
+func (f *logFlags) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.LogLevel)); err != nil {
+		level = slog.LevelInfo // the flag is an enum
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if f.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+type runCmd struct {
+	File              string            `arg:"" help:"SQL file, or - for standard input."`
+	Dir               string            `help:"Directory for checkpoints; the same command with the same directory resumes." default:"streamd-data" type:"path"`
+	Set               map[string]string `help:"Default query option, such as epoch_interval=100ms; repeatable." placeholder:"KEY=VALUE"`
+	AvailableNow      bool              `help:"Read what is there, commit and end (trigger = 'available_now')."`
+	HTTP              string            `name:"http" help:"Serve health, metrics and progress on this loopback address, such as 127.0.0.1:8080." placeholder:"ADDR"`
+	ExitOnFailure     bool              `help:"End when a query has failed instead of keeping the others running."`
+	Fresh             []string          `help:"Forget the checkpoint of this query before starting; repeatable." placeholder:"NAME"`
+	AllowDroppedState bool              `help:"Start although a checkpoint holds state that its query has no place for any more."`
+	RestoreEpoch      uint64            `help:"Go back to this retained epoch." placeholder:"N"`
+	ShutdownTimeout   time.Duration     `help:"How long the first signal waits for the drain." default:"20s"`
+	logFlags
+}
+
+// Run runs the file.
+func (c *runCmd) Run() error {
+	syscall.Umask(0o077)
+	text, name, err := readScript(c.File)
+	if err != nil {
+		return err
+	}
+	log := c.logger(os.Stderr)
+	defaults := c.Set
+	if c.AvailableNow {
+		if defaults == nil {
+			defaults = map[string]string{}
+		}
+		defaults["trigger"] = "available_now"
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s, err := runtime.Open(ctx, runtime.Config{
+		Dir: c.Dir, Connectors: all.Connectors(), Formats: all.Formats(), Defaults: defaults, Log: log,
+		AllowDroppedState: c.AllowDroppedState, RestoreEpoch: c.RestoreEpoch,
+	})
+	if err != nil {
+		return err
+	}
+	err = c.runSession(ctx, s, log, name, text)
+	if cerr := s.Close(); err == nil && cerr != nil {
+		err = cerr
+	}
+	return err
+}
+
+func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, log *slog.Logger, name, text string) error {
+	for _, q := range c.Fresh {
+		if err := s.Fresh(q); err != nil {
+			return err
+		}
+	}
+	// Signals count from here on: one that comes while queries start drains them.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	s.AddListener(&stateLog{log: log})
+	if err := s.ExecNamed(ctx, name, text); err != nil {
+		return err
+	}
+	c.reportStored(s, log)
+	if c.HTTP != "" {
+		srv, err := httpapi.Listen(ctx, c.HTTP, s)
+		if err != nil {
+			return err
+		}
+		log.Info("serving http", "address", "http://"+srv.Addr())
+		defer func() {
+			if err := srv.Close(); err != nil {
+				log.Warn("close http server", "error", err)
+			}
+		}()
+	}
+	if len(s.Queries()) == 0 {
+		log.Warn("there is no query in the file; nothing to run", "file", name)
+		return nil
+	}
+	return c.wait(ctx, s, log, signals)
+}
+
+// reportStored lists the queries that have a checkpoint but are not in the file.
+func (c *runCmd) reportStored(s *runtime.Session, log *slog.Logger) {
+	stored, err := s.Stored()
+	if err != nil {
+		log.Warn("list checkpoints", "error", err)
+		return
+	}
+	stored = slices.DeleteFunc(stored, func(n string) bool { return s.Query(n) != nil })
+	if len(stored) > 0 {
+		log.Info("checkpoints of queries that are not in the file are left alone", "queries", strings.Join(stored, ", "))
+	}
+}
+
+// wait runs until all queries are over or a signal comes; the first signal
+// drains, the second ends the process at once, which loses nothing either.
+func (c *runCmd) wait(ctx context.Context, s *runtime.Session, log *slog.Logger, signals <-chan os.Signal) error {
+	over := make(chan error, 1)
+	go func() { over <- c.waitQueries(ctx, s) }()
+	select {
+	case err := <-over:
+		return outcome(s, err)
+	case sig := <-signals:
+		log.Info("draining; a second signal ends at once", "signal", sig.String(), "timeout", c.ShutdownTimeout)
+	}
+	go func() {
+		if sig, ok := <-signals; ok {
+			code := 130
+			if sig == syscall.SIGTERM {
+				code = 143
+			}
+			os.Exit(code) //nolint:revive // the second signal asks for it
+		}
+	}()
+	stopCtx, cancel := context.WithTimeout(ctx, c.ShutdownTimeout)
+	defer cancel()
+	if err := s.Stop(stopCtx); err != nil {
+		return &exitError{code: exitFailed, err: err}
+	}
+	for _, q := range s.Queries() {
+		if p := q.LastProgress(); p != nil {
+			log.Info("drained", "query", q.Name(), "epoch", p.BatchID)
+		}
+	}
+	return outcome(s, nil)
+}
+
+// waitQueries waits until all queries are over, or until the first one failed if
+// that ends the run.
+func (c *runCmd) waitQueries(ctx context.Context, s *runtime.Session) error {
+	if !c.ExitOnFailure {
+		return s.Wait(ctx)
+	}
+	for len(s.Active()) > 0 {
+		if _, err := s.WaitAny(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outcome turns the ends of the queries into the exit code; the failures have
+// been logged.
+func outcome(s *runtime.Session, err error) error {
+	code := exitOK
+	for _, q := range s.Queries() {
+		qerr := q.Err()
+		switch {
+		case qerr == nil:
+		case runtime.Incompatible(qerr):
+			code = exitIncompatible
+		case code == exitOK:
+			code = exitFailed
+		}
+	}
+	if code == exitOK && err != nil {
+		return &exitError{code: exitFailed, err: err}
+	}
+	if code != exitOK {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// stateLog logs the life of queries.
+type stateLog struct{ log *slog.Logger }
+
+func (l *stateLog) OnStarted(q *runtime.Query) {
+	l.log.Info("query started", "query", q.Name(), "run", q.RunID())
+}
+func (l *stateLog) OnProgress(*runtime.Query, *runtime.Progress) {}
+func (l *stateLog) OnTerminated(q *runtime.Query, err error) {
+	if err == nil {
+		l.log.Info("query "+q.Status().State, "query", q.Name())
+	}
+}
+
+// readScript reads a file, or standard input for "-".
+func readScript(file string) (text, name string, err error) {
+	if file == "-" {
+		b, err := io.ReadAll(os.Stdin)
+		return string(b), "stdin", err
+	}
+	b, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", "", fmt.Errorf("file %s does not exist", file)
+	case err != nil:
+		return "", "", err
+	}
+	return string(b), file, nil
+}

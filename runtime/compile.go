@@ -1,0 +1,139 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/streamd-io/streamd/actors/operator"
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/runtime/internal/expr"
+	"github.com/streamd-io/streamd/runtime/internal/plan"
+	"github.com/streamd-io/streamd/runtime/internal/sql"
+)
+
+// compile turns the plan of a query into a graph, bound to its sink. It reports
+// whether it succeeded.
+func (sc *script) compile(p *prepared) bool {
+	mode, merr := plan.ParseMode(p.values.String("output_mode"))
+	if merr != nil {
+		sc.fail(merr)
+		return false
+	}
+	if errs := plan.Check(p.node, mode); len(errs) > 0 {
+		sc.fail(errs...)
+		return false
+	}
+	sink, err := sc.s.openSink(sc.ctx, p.sink, plan.Schema(p.node))
+	if err != nil {
+		sc.fail(configError(p.nameSpan, classOption, "sink %s: %v", p.sink.name, err))
+		return false
+	}
+	c, err := plan.Compile(p.node, sc.compileConfig(p, mode, sink))
+	if err != nil {
+		if errs, ok := errors.AsType[plan.Errors](err); ok {
+			sc.fail(errs...)
+		} else {
+			sc.fail(configError(p.nameSpan, "ANALYSIS_ERROR", "%v", err))
+		}
+		return false
+	}
+	p.compiled = c
+	p.text = fmt.Sprintf("Query %s (output mode %s)\n%s", p.name, mode, c.Explain())
+	return true
+}
+
+func (sc *script) compileConfig(p *prepared, mode plan.Mode, sink connectors.Sink) plan.CompileConfig {
+	v := p.values
+	bounded, every, _ := trigger(v.String("trigger")) // checked with the options
+	clock := sc.s.sys.Clock()
+	cfg := plan.CompileConfig{
+		Mode: mode, Sink: plan.SinkConfig{Name: p.sink.name, Sink: sink}, Parallelism: int(v.Int("parallelism")), Bounded: bounded,
+		IdleTimeout: v.Duration("idle_timeout"), MaxFutureSkew: v.Duration("max_future_skew"),
+		Expr: expr.Options{
+			NonANSI: !v.Bool("ansi"), Zone: zone(v, nil), Seed: seed(p.name),
+			Now: func() messages.EventTime { return messages.EventTimeOf(clock.Now()) },
+		},
+		RowErrors:   sc.rowErrors(p),
+		OnBadRecord: sc.s.badRecords(p.name),
+	}
+	if p.sink.sink == nil {
+		cfg.Sink.Guarantee, cfg.Sink.Visibility = p.sink.options.Enum("guarantee"), p.sink.options.Enum("visibility")
+	}
+	if cfg.Parallelism == 0 {
+		cfg.Parallelism = defaultParallelism()
+	}
+	if cfg.IdleTimeout == 0 {
+		cfg.IdleTimeout = -1 // the option's 0 means never
+	}
+	switch {
+	case v.Has("emit_interval"):
+		d := v.Duration("emit_interval")
+		cfg.EmitInterval = &d
+	case every > 0:
+		cfg.EmitInterval = &every
+	}
+	return cfg
+}
+
+// seed is the query's share of the randomness of rand and uuid.
+func seed(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // a hash never fails
+	return h.Sum64()
+}
+
+// rowErrors is the on_error policy for rows that a stateless expression cannot
+// handle: that of the query's sources, the strictest where they differ.
+func (sc *script) rowErrors(p *prepared) *operator.RowErrors {
+	policy, found := connectors.FailOnError, false
+	plan.Walk(p.node, func(n plan.Node) {
+		scan, ok := n.(*plan.Scan)
+		if !ok {
+			return
+		}
+		h, ok := scan.Table.Handle.(*handle)
+		if !ok || h.d == nil {
+			policy, found = connectors.FailOnError, true
+			return
+		}
+		if o := h.d.onError(); !found || o < policy {
+			policy, found = o, true
+		}
+	})
+	switch policy {
+	case connectors.DropOnError, connectors.DeadLetter:
+		return &operator.RowErrors{Drop: true, Report: sc.s.badRow(p.name)}
+	case connectors.NullOnError:
+		return &operator.RowErrors{Report: sc.s.badRow(p.name)}
+	default:
+		return nil
+	}
+}
+
+// sampleEvery limits how often an example of a bad record is logged.
+const sampleEvery = 10 * time.Second
+
+// badRecords logs an example of the records that the policy kept out.
+func (s *Session) badRecords(query string) func(table string) func(*connectors.BadRecord) {
+	return func(table string) func(*connectors.BadRecord) {
+		limit := newSampler(s.sys.Clock(), sampleEvery)
+		return func(b *connectors.BadRecord) {
+			if n, ok := limit.take(); ok {
+				s.cfg.Log.Warn("bad record", "query", query, "source", table, "origin", b.Origin, "error", b.Cause, "since_last", n)
+			}
+		}
+	}
+}
+
+// badRow logs an example of the rows on which an expression failed.
+func (s *Session) badRow(query string) func(*messages.Batch, int, error) {
+	limit := newSampler(s.sys.Clock(), sampleEvery)
+	return func(_ *messages.Batch, _ int, err error) {
+		if n, ok := limit.take(); ok {
+			s.cfg.Log.Warn("bad row", "query", query, "error", err, "since_last", n)
+		}
+	}
+}

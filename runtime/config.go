@@ -1,0 +1,80 @@
+package runtime
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/streamd-io/streamd/actors"
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/format"
+	"github.com/streamd-io/streamd/connectors/option"
+)
+
+// Config configures a session. The zero value is a session without connectors
+// that keeps its checkpoints in memory; pass all.Connectors() and all.Formats()
+// of package connectors/all to have those that come with streamd.
+type Config struct {
+	// Dir is the directory for checkpoints, made if it does not exist. Empty
+	// means that checkpoints are kept in memory and end with the session.
+	Dir string
+	// Connectors and Formats are what CREATE SOURCE and CREATE SINK can use.
+	Connectors []connectors.Connector
+	Formats    []format.Format
+	// Defaults are query options such as {"epoch_interval": "100ms"} that hold
+	// where a statement does not say otherwise.
+	Defaults map[string]string
+	// Log takes what the session has to say; nil discards it.
+	Log *slog.Logger
+	// Stdout is where the console sink writes; nil means os.Stdout.
+	Stdout io.Writer
+	// BaseDir is what relative file paths in statements are relative to; empty
+	// means the working directory.
+	BaseDir string
+	// LookupEnv replaces ${NAME} in scripts; nil means os.LookupEnv.
+	LookupEnv func(name string) (string, bool)
+	// AllowDroppedState lets a query start although the checkpoint holds state
+	// that the query no longer has a place for.
+	AllowDroppedState bool
+	// RestoreEpoch, if not 0, makes queries go back to that epoch.
+	RestoreEpoch uint64
+	// System hosts the actors; nil makes one. It is closed with the session only
+	// if the session made it.
+	System *actors.System
+}
+
+func (c *Config) defaults() {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Stdout == nil {
+		c.Stdout = os.Stdout
+	}
+	if c.LookupEnv == nil {
+		c.LookupEnv = os.LookupEnv
+	}
+}
+
+// QueryOptions lists the options of CREATE QUERY ... WITH (...) and SET.
+func QueryOptions() []option.Option {
+	return []option.Option{
+		{Name: "output_mode", Kind: option.Enum, Default: "append", Values: []string{"append", "update", "complete"}, Doc: "Which rows of the result table leave: final ones, changed ones, or the whole table."},
+		{Name: "epoch_interval", Kind: option.Duration, Default: "1s", Doc: "Time between two checkpoints; 10ms works."},
+		{Name: "emit_interval", Kind: option.Duration, Doc: "How long update and complete mode collect changes before they emit; by default 0 for update and 1s for complete."},
+		{Name: "trigger", Kind: option.String, Default: "continuous", Doc: "continuous, or available_now (once): read what is there, commit, end. A duration sets emit_interval."},
+		{Name: "parallelism", Kind: option.Int, Min: 1, Max: 256, Doc: "Subtasks per keyed operator; by default the number of cores, at most 4."},
+		{Name: "idle_timeout", Kind: option.Duration, Default: "30s", Doc: "How long a partition must be silent and caught up until it no longer holds back the watermark; 0 means never."},
+		{Name: "max_future_skew", Kind: option.Duration, Default: "5m", Doc: "A row stamped further ahead of its broker time does not move the watermark."},
+		{Name: "max_restarts", Kind: option.Int, Default: "10", Min: 0, Max: 1 << 30, Doc: "Failed attempts in a row, without a committed epoch between them, after which the query stays failed."},
+		{Name: "time_zone", Kind: option.String, Default: "UTC", Doc: "Time zone of the session for dates, parsing and printing of timestamps."},
+		{Name: "ansi", Kind: option.Bool, Default: "true", Doc: "ANSI mode: overflow, bad casts and division by zero are errors instead of NULL."},
+	}
+}
+
+// notYet are options of the interface that are refused by name until what they
+// control exists.
+var notYet = map[string]string{
+	"lateoutput":     "late rows are counted; a sink for them is not supported yet",
+	"maxuncommitted": "not supported yet; a full disk pauses checkpoints",
+	"flushatend":     "not supported yet",
+}

@@ -1,0 +1,221 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/streamd-io/streamd/actors"
+	"github.com/streamd-io/streamd/actors/operator"
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/memory"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/epochs/memstore"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var schema = messages.NewSchema(messages.Field{Name: "v", Type: messages.T(messages.BigInt)})
+
+// flaky fails with the given error for each row of value bad, as long as left
+// is positive.
+type flaky struct {
+	left *atomic.Int32
+	err  error
+}
+
+func (o *flaky) Open(*operator.Task) error { return nil }
+func (o *flaky) Close() error              { return nil }
+
+func (o *flaky) Process(_ int, b *messages.Batch, out operator.Output) (bool, error) {
+	for i := range b.Rows() {
+		if b.Column(0).Int64s()[b.Row(i)] == bad && o.left.Add(-1) >= 0 {
+			return false, o.err
+		}
+	}
+	b.Retain(1)
+	out.Emit(b)
+	return false, nil
+}
+
+const bad = 13
+
+// world is a query over a memory source and sink with a store that survives.
+type world struct {
+	src      *memory.Source
+	sink     *memory.Sink
+	disk     *memstore.Disk
+	attempts uint64
+	fail     flaky
+	sys      *actors.System
+	check    func(epochs.Plan) error
+}
+
+func newWorld(t *testing.T, failures int32, err error) *world {
+	t.Helper()
+	w := &world{
+		src: memory.NewSource(schema), sink: memory.NewSink(), disk: memstore.New(memstore.Options{}),
+		sys: actors.NewSystem(actors.SystemConfig{}), fail: flaky{left: &atomic.Int32{}, err: err},
+	}
+	w.fail.left.Store(failures)
+	t.Cleanup(w.sys.Close)
+	return w
+}
+
+func (w *world) start(t *testing.T, maxRestarts int) *Runner {
+	t.Helper()
+	return Start(t.Context(), Config{
+		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		OpenStore:   func(context.Context) (epochs.Segments, error) { return w.disk.Open() },
+		NextAttempt: func() (uint64, error) { w.attempts++; return w.attempts, nil },
+		Graph: func() (*actors.Graph, error) {
+			g := actors.NewGraph()
+			src := g.Source("src", actors.SourceSpec{Source: w.src, Rows: func() (*connectors.Rows, error) {
+				return connectors.NewRows(schema, nil, connectors.FailOnError), nil
+			}})
+			op := g.Operator("op", 0, func() operator.Operator { o := w.fail; return &o }, actors.Forward(src))
+			g.Sink("out", actors.SinkSpec{Sink: w.sink, Schema: schema, Lineage: true, Offer: connectors.Offer{Guarantee: connectors.ExactlyOnce}}, actors.Forward(op))
+			return g, nil
+		},
+		Restart: RestartPolicy{MaxRestarts: maxRestarts, MinDelay: time.Millisecond},
+	})
+}
+
+func (w *world) add(t *testing.T, values ...int64) {
+	t.Helper()
+	for _, v := range values {
+		if err := w.src.Add([]any{v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func over(t *testing.T, r *Runner) {
+	t.Helper()
+	select {
+	case <-r.Done():
+	case <-t.Context().Done():
+		t.Fatal("the query is not over")
+	}
+}
+
+func TestTheQueryRestartsAfterAPassingFailure(t *testing.T) {
+	for name, err := range map[string]error{
+		"an unknown error":      errors.New("never seen before"),
+		"a restartable failure": fault.New(fault.Restart, "lost the connection"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, err)
+			w.add(t, 1, bad, 2)
+			w.src.End()
+			r := w.start(t, 0)
+			over(t, r)
+			if r.State() != Ended || r.Err() != nil {
+				t.Fatalf("got state %s with error %v, want ended", r.State(), r.Err())
+			}
+			if d := cmp.Diff([][]any{{int64(1)}, {int64(bad)}, {int64(2)}}, w.sink.Rows()); d != "" {
+				t.Errorf("rows (-want +got):\n%s", d)
+			}
+			if r.Restarts() != 2 {
+				t.Errorf("got %d restarts, want 2", r.Restarts())
+			}
+		})
+	}
+}
+
+func TestFailuresThatARestartCannotCure(t *testing.T) {
+	for name, err := range map[string]error{
+		"a bad row":             fault.New(fault.BadRow, "division by zero"),
+		"a configuration fault": fault.New(fault.Config, "no such stream"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1<<30, err)
+			w.add(t, 1, bad)
+			r := w.start(t, 0)
+			over(t, r)
+			if r.State() != Failed || !errors.Is(r.Err(), err) {
+				t.Errorf("got state %s with %v, want failed with %v", r.State(), r.Err(), err)
+			}
+			if r.Restarts() != 0 {
+				t.Errorf("got %d restarts, want none", r.Restarts())
+			}
+		})
+	}
+}
+
+func TestRestartsWithoutProgressEnd(t *testing.T) {
+	w := newWorld(t, 1<<30, errors.New("always"))
+	w.add(t, bad)
+	r := w.start(t, 3)
+	over(t, r)
+	if r.State() != Failed || r.Restarts() != 3 {
+		t.Errorf("got state %s after %d restarts, want failed after 3", r.State(), r.Restarts())
+	}
+}
+
+func TestADrainedQueryGoesOnWhereItStopped(t *testing.T) {
+	w := newWorld(t, 0, nil)
+	w.add(t, 1, 2)
+	r := w.start(t, 0)
+	epoch(t, r)
+	r.Drain()
+	over(t, r)
+	if r.State() != Stopped {
+		t.Fatalf("got state %s, want stopped", r.State())
+	}
+	w.add(t, 3)
+	w.src.End()
+	r = w.start(t, 0)
+	over(t, r)
+	if r.From() == 0 {
+		t.Error("the second run did not go on from a checkpoint")
+	}
+	if d := cmp.Diff([][]any{{int64(1)}, {int64(2)}, {int64(3)}}, w.sink.Rows()); d != "" {
+		t.Errorf("rows (-want +got):\n%s", d)
+	}
+}
+
+func epoch(t *testing.T, r *Runner) {
+	t.Helper()
+	done := make(chan error, 1)
+	r.RequestEpoch(func(err error) { done <- err })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestACheckpointThatDoesNotFitIsRefused(t *testing.T) {
+	w := newWorld(t, 0, nil)
+	w.add(t, 1)
+	r := w.start(t, 0)
+	epoch(t, r)
+	r.Stop()
+	over(t, r)
+	w.check = func(epochs.Plan) error { return errors.New("the keys changed") }
+	r = w.start(t, 0)
+	over(t, r)
+	if r.State() != Failed || !errors.Is(r.Err(), ErrIncompatible) {
+		t.Errorf("got state %s with %v, want ErrIncompatible", r.State(), r.Err())
+	}
+}
+
+func TestARequestAfterTheEndIsAnswered(t *testing.T) {
+	w := newWorld(t, 0, nil)
+	w.src.End()
+	r := w.start(t, 0)
+	over(t, r)
+	done := make(chan error, 1)
+	r.RequestEpoch(func(err error) { done <- err })
+	if err := <-done; err == nil {
+		t.Error("got no error from a query that is over")
+	}
+}

@@ -1,0 +1,69 @@
+package runtime
+
+import (
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors/option"
+	"github.com/streamd-io/streamd/runtime/internal/sql"
+)
+
+// queryOptions checks the options of a query: those of the statement, then those
+// set before it in the script, then the session's defaults.
+func (s *Session) queryOptions(own, sets []sql.Option) (option.Values, []*sql.Error) {
+	var errs []*sql.Error
+	all := slices.Clone(own)
+	for _, o := range own {
+		if why, ok := notYet[option.Fold(o.Key)]; ok {
+			errs = append(errs, configError(o.KeySpan, classNotYet, "option %s: %s", o.Key, why))
+		}
+	}
+	if len(errs) > 0 {
+		return option.Values{}, errs
+	}
+	add := func(o sql.Option) {
+		if _, ok := lookup(all, o.Key); !ok {
+			all = append(all, o)
+		}
+	}
+	for _, o := range slices.Backward(sets) {
+		add(o)
+	}
+	for k, v := range s.cfg.Defaults {
+		add(sql.Option{Key: k, Value: v})
+	}
+	v, bad := option.Parse("query", QueryOptions(), given(all))
+	errs = append(errs, optionErrors(sql.Span{}, all, bad)...)
+	if len(bad) > 0 {
+		return v, errs
+	}
+	if o, ok := lookup(all, "time_zone"); ok {
+		if _, err := time.LoadLocation(o.Value); err != nil {
+			errs = append(errs, configError(o.ValueSpan, classOption, "time_zone: %q is not a time zone such as UTC or Europe/Berlin", o.Value))
+		}
+	}
+	if o, ok := lookup(all, "trigger"); ok {
+		if _, _, err := trigger(o.Value); err != nil {
+			errs = append(errs, configError(o.ValueSpan, classOption, "trigger: %v", err))
+		}
+	}
+	return v, errs
+}
+
+// trigger reads the option of that name: whether the query reads only what is
+// there, and an emit interval if a duration was given as in Spark.
+func trigger(text string) (bounded bool, emit time.Duration, err error) {
+	switch option.Fold(strings.TrimSpace(text)) {
+	case "", "continuous":
+		return false, 0, nil
+	case "availablenow", "once":
+		return true, 0, nil
+	}
+	d, err := option.ParseDuration(text)
+	return false, d, err
+}
+
+// defaultParallelism is how many subtasks a keyed operator has.
+func defaultParallelism() int { return min(goruntime.GOMAXPROCS(0), 4) }

@@ -1,0 +1,310 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/streamd-io/streamd/connectors/option"
+	"github.com/streamd-io/streamd/runtime/internal/plan"
+	"github.com/streamd-io/streamd/runtime/internal/sql"
+)
+
+// script is a parsed and checked script: what its statements define, applied to
+// a copy of the catalog, and the queries to start. Making it connects to
+// nothing and starts nothing.
+type script struct {
+	s       *Session
+	ctx     context.Context
+	src     string
+	catalog *catalog
+	sets    []sql.Option // SET statements so far, the last one of a key counts
+	steps   []step
+	queries []*prepared
+	errs    []*sql.Error
+	drops   []string // queries dropped by the script
+}
+
+// step is what a statement does when the script is carried out, in order.
+type step struct {
+	query *prepared // start it
+	print func() string
+	drop  string
+}
+
+// prepare parses and checks a script.
+func (s *Session) prepare(ctx context.Context, text string) *script {
+	src, errs := sql.Interpolate(text, s.cfg.LookupEnv)
+	if len(errs) > 0 {
+		return &script{s: s, src: text, errs: errs}
+	}
+	s.mu.Lock()
+	sc := &script{s: s, ctx: ctx, src: src, catalog: s.catalog.clone()}
+	s.mu.Unlock()
+	stmts, errs := sql.ParseScript(src)
+	sc.errs = append(sc.errs, errs...)
+	for _, st := range stmts {
+		sc.statement(st)
+	}
+	slices.SortStableFunc(sc.errs, func(a, b *sql.Error) int { return a.Span.Start - b.Span.Start })
+	return sc
+}
+
+func (sc *script) fail(errs ...*sql.Error) { sc.errs = append(sc.errs, errs...) }
+
+func (sc *script) statement(st sql.Statement) {
+	switch st := st.(type) {
+	case *sql.CreateSource:
+		sc.createSource(st)
+	case *sql.CreateSink:
+		sc.createSink(st)
+	case *sql.CreateTable:
+		sc.createTable(st)
+	case *sql.CreateView:
+		sc.createView(st)
+	case *sql.CreateQuery:
+		sc.createQuery(st)
+	case *sql.Insert:
+		name := st.Sink.String()
+		sc.query(&prepared{name: name, span: st.Span, nameSpan: st.Sink.Span, sinkName: &st.Sink, sinkColumns: st.Columns, query: st.Query, implicit: true})
+	case *sql.SelectStatement:
+		sc.query(&prepared{name: sc.selectName(), span: st.Span, nameSpan: st.Span, query: st.Query})
+	case *sql.Set:
+		sc.set(st)
+	case *sql.Explain:
+		sc.explain(st)
+	case *sql.Show:
+		sc.show(st)
+	case *sql.Describe:
+		sc.describe(st)
+	case *sql.Drop:
+		sc.drop(st)
+	}
+}
+
+// selectName names a bare SELECT by its number in the script.
+func (sc *script) selectName() string {
+	n := 1
+	for _, q := range sc.queries {
+		if q.sinkName == nil {
+			n++
+		}
+	}
+	return fmt.Sprintf("select_%d", n)
+}
+
+func (sc *script) exists(what string, name sql.Name, ifNot bool) {
+	if !ifNot {
+		sc.fail(configError(name.Span, className, "%s %s exists already", what, name))
+	}
+}
+
+func (sc *script) createSource(st *sql.CreateSource) {
+	if sc.catalog.taken(st.Name.String()) {
+		sc.exists("source", st.Name, st.IfNotExists)
+		return
+	}
+	d := &definition{name: st.Name.String(), span: st.Name.Span, streaming: true}
+	if !sc.defineSource(d, st.Using, st.Options, st.Columns, st.Watermark) {
+		return
+	}
+	sc.catalog.addSource(d)
+}
+
+// defineSource checks a source definition up to making the source once, which
+// finds faults that only the connector knows.
+func (sc *script) defineSource(d *definition, using *sql.Ident, opts []sql.Option, cols []sql.ColumnDef, w *sql.WatermarkDef) bool {
+	before := len(sc.errs)
+	sc.fail(sc.s.define(d, using, opts, false)...)
+	if d.connector.Name == "" {
+		return false
+	}
+	sc.fail(d.columns(cols)...)
+	if len(sc.errs) == before {
+		h, err := sc.s.open(sc.ctx, d)
+		if err != nil {
+			sc.fail(configError(d.span, classOption, "%v", err))
+		} else if d.schema == nil {
+			d.schema = h.source.Schema()
+		}
+	}
+	if len(sc.errs) == before {
+		sc.fail(d.watermarkDecl(w)...)
+	}
+	if o, ok := lookup(opts, "dead_letter"); ok || d.onErrorName() == "dead_letter" {
+		span := d.span
+		if ok {
+			span = o.KeySpan
+		}
+		sc.fail(configError(span, classNotYet, "a dead-letter sink is not supported yet; use on_error = 'drop' or 'null', which count bad records and log examples"))
+	}
+	return len(sc.errs) == before
+}
+
+func (d *definition) onErrorName() string {
+	if d.source != nil || d.connector.Name == "" {
+		return ""
+	}
+	return d.options.Enum("on_error")
+}
+
+func (sc *script) createTable(st *sql.CreateTable) {
+	switch {
+	case sc.catalog.taken(st.Name.String()):
+		sc.exists("table", st.Name, st.IfNotExists)
+	case st.Query != nil:
+		sc.fail(configError(st.Span, classNotYet, "CREATE TABLE AS SELECT is not supported; use CREATE VIEW, or INSERT INTO a sink"))
+	default:
+		d := &definition{name: st.Name.String(), span: st.Name.Span}
+		if sc.defineSource(d, st.Using, st.Options, st.Columns, nil) {
+			sc.catalog.addSource(d)
+		}
+	}
+}
+
+func (sc *script) createSink(st *sql.CreateSink) {
+	if sc.catalog.sinks[key(st.Name.String())] != nil {
+		sc.exists("sink", st.Name, st.IfNotExists)
+		return
+	}
+	d := &definition{name: st.Name.String(), span: st.Name.Span}
+	errs := sc.s.define(d, st.Using, st.Options, true)
+	if len(errs) == 0 {
+		errs = d.columns(st.Columns)
+	}
+	sc.fail(errs...)
+	if len(errs) == 0 {
+		sc.catalog.addSink(d)
+	}
+}
+
+func (sc *script) createView(st *sql.CreateView) {
+	name := st.Name.String()
+	if sc.catalog.sources[key(name)] != nil || sc.catalog.views[key(name)] != nil && !st.OrReplace {
+		sc.exists("view", st.Name, st.IfNotExists)
+		return
+	}
+	v := &plan.View{Name: name, Columns: st.Columns, Query: st.Query}
+	if _, errs := plan.FromSelect(st.Query, sc.plans(), plan.Options{}); len(errs) > 0 {
+		sc.fail(errs...)
+		return
+	}
+	sc.catalog.addView(v)
+	sc.catalog.texts[key(name)] = st.Span.In(sc.src)
+}
+
+// plans is the catalog for one plan.
+func (sc *script) plans() *planCatalog {
+	return &planCatalog{
+		catalog: sc.catalog, handles: map[*definition]*handle{},
+		open: func(d *definition) (*handle, error) { return sc.s.open(sc.ctx, d) },
+		fail: func(d *definition, err error) { sc.fail(configError(d.span, classOption, "%v", err)) },
+	}
+}
+
+func (sc *script) set(st *sql.Set) {
+	if _, errs := sc.s.queryOptions([]sql.Option{st.Option}, nil); len(errs) > 0 {
+		sc.fail(errs...)
+		return
+	}
+	sc.sets = slices.DeleteFunc(sc.sets, func(o sql.Option) bool { return option.Fold(o.Key) == option.Fold(st.Option.Key) })
+	sc.sets = append(sc.sets, st.Option)
+}
+
+func (sc *script) drop(st *sql.Drop) {
+	name := st.Name.String()
+	c := sc.catalog
+	found := false
+	switch st.Kind {
+	case sql.SourceObject, sql.TableObject:
+		found = c.sources[key(name)] != nil
+		delete(c.sources, key(name))
+	case sql.SinkObject:
+		found = c.sinks[key(name)] != nil
+		delete(c.sinks, key(name))
+	case sql.ViewObject:
+		found = c.views[key(name)] != nil
+		delete(c.views, key(name))
+	default:
+		found = sc.s.Query(name) != nil
+		if found {
+			sc.steps = append(sc.steps, step{drop: name})
+		}
+	}
+	if !found && !st.IfExists {
+		sc.fail(configError(st.Name.Span, classUnknown, "there is no %s", describeObject(st.Kind, name)))
+	}
+}
+
+func describeObject(k sql.ObjectKind, name string) string {
+	words := map[sql.ObjectKind]string{sql.QueryObject: "query", sql.SourceObject: "source", sql.TableObject: "table", sql.SinkObject: "sink", sql.ViewObject: "view"}
+	return words[k] + " " + name
+}
+
+// Exec carries out a script: definitions, then queries in the order of their
+// statements. If anything in it is wrong, all faults are reported together
+// (*ScriptError) and nothing is done. Queries run on after Exec returns.
+func (s *Session) Exec(ctx context.Context, script string) error {
+	return s.ExecNamed(ctx, "sql", script)
+}
+
+// ExecNamed is Exec with a name for the script that error messages show.
+func (s *Session) ExecNamed(ctx context.Context, name, script string) error {
+	sc := s.prepare(ctx, script)
+	if err := scriptError(name, sc.src, sc.errs); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed
+	}
+	s.catalog = sc.catalog
+	s.mu.Unlock()
+	for _, st := range sc.steps {
+		switch {
+		case st.query != nil:
+			if _, err := s.startPrepared(st.query); err != nil {
+				return err
+			}
+		case st.print != nil:
+			if _, err := fmt.Fprint(s.cfg.Stdout, st.print()); err != nil {
+				return err
+			}
+		case st.drop != "":
+			if err := s.dropNow(ctx, st.drop); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Session) dropNow(ctx context.Context, name string) error {
+	if q := s.Query(name); q != nil {
+		if err := q.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	return s.Drop(name)
+}
+
+// Validate checks a script like Exec and does nothing. It returns all faults.
+func (s *Session) Validate(ctx context.Context, name, script string) error {
+	sc := s.prepare(ctx, script)
+	return scriptError(name, sc.src, sc.errs)
+}
+
+// ExplainScript describes every query of a script: plan, stages, verdict,
+// guarantee and visibility of each sink with the reason.
+func (s *Session) ExplainScript(ctx context.Context, name, script string) (string, error) {
+	sc := s.prepare(ctx, script)
+	if err := scriptError(name, sc.src, sc.errs); err != nil {
+		return "", err
+	}
+	out := ""
+	for _, q := range sc.queries {
+		out += q.text + "\n"
+	}
+	return out, nil
+}

@@ -1,0 +1,213 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/epochs/badgerstore"
+	"github.com/streamd-io/streamd/epochs/memstore"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// stores opens the checkpoint stores of a session's queries: directories below
+// Dir, or memory.
+type stores struct {
+	dir  string // "" for memory
+	lock *os.File
+	cfg  *Config
+
+	// mu guards the fields below.
+	mu       sync.Mutex
+	memory   map[string]*memstore.Disk
+	attempts map[string]uint64
+}
+
+func openStores(cfg *Config) (*stores, error) {
+	st := &stores{dir: cfg.Dir, cfg: cfg, memory: map[string]*memstore.Disk{}, attempts: map[string]uint64{}}
+	if cfg.Dir == "" {
+		return st, nil
+	}
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, "queries"), 0o700); err != nil {
+		return nil, fault.Wrap(fault.Config, err, "checkpoint directory")
+	}
+	f, err := lockDir(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	st.lock = f
+	return st, nil
+}
+
+// lockDir takes the lock of a checkpoint directory and writes the pid into it.
+// The lock ends with the process, however it ends.
+func lockDir(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "LOCK")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(fault.Config, err, "lock the checkpoint directory")
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		pid := make([]byte, 32)
+		n, rerr := f.ReadAt(pid, 0)
+		_ = f.Close() // nothing was written
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fault.Wrap(fault.Config, err, "lock %s", path)
+		}
+		who := "another process"
+		if n > 0 || rerr == nil {
+			who = "process " + strings.TrimSpace(string(bytes.TrimRight(pid[:n], "\x00")))
+		}
+		return nil, fault.Wrap(fault.Config, epochs.ErrLocked, "%s is used by %s; stop it or choose another directory with --dir", dir, who)
+	}
+	if err := f.Truncate(0); err == nil {
+		_, err = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+	}
+	if err != nil {
+		_ = f.Close() // the write error is the one that matters
+		return nil, fault.Wrap(fault.Config, err, "write %s", path)
+	}
+	return f, nil
+}
+
+func (st *stores) close() error {
+	if st.lock == nil {
+		return nil
+	}
+	return st.lock.Close()
+}
+
+// path is the directory of a query; the name is escaped so that it is one
+// element whatever it holds.
+func (st *stores) path(query string) string {
+	return filepath.Join(st.dir, "queries", queryDir(query))
+}
+
+func queryDir(query string) string {
+	esc := url.PathEscape(query)
+	if strings.HasPrefix(esc, ".") {
+		esc = "%2E" + esc[1:]
+	}
+	return esc
+}
+
+// open opens the store of a query.
+func (st *stores) open(ctx context.Context, query string) (epochs.Segments, error) {
+	if st.dir == "" {
+		st.mu.Lock()
+		d := st.memory[query]
+		if d == nil {
+			d = memstore.New(memstore.Options{})
+			st.memory[query] = d
+		}
+		st.mu.Unlock()
+		return d.Open()
+	}
+	dir := st.path(query)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fault.Wrap(fault.Config, err, "checkpoint directory of query %q", query)
+	}
+	s, err := badgerstore.Open(ctx, filepath.Join(dir, "state"), badgerstore.Options{Log: st.cfg.Log})
+	if err != nil {
+		return nil, fault.Wrap(fault.Config, err, "open the checkpoint")
+	}
+	return s, nil
+}
+
+// nextAttempt counts attempts durably: each gets a number that no earlier one
+// had, even if none of them committed anything.
+func (st *stores) nextAttempt(query string) (uint64, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.dir == "" {
+		st.attempts[query]++
+		return st.attempts[query], nil
+	}
+	path := filepath.Join(st.path(query), "ATTEMPT")
+	var n uint64
+	data, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if n, err = strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64); err != nil {
+			return 0, fault.Wrap(fault.Config, err, "%s is damaged; it must hold the number of the last attempt", path)
+		}
+	case !errors.Is(err, os.ErrNotExist):
+		return 0, fault.Wrap(fault.Config, err, "read the attempt number")
+	}
+	n++
+	if err := writeDurably(path, fmt.Appendln(nil, n)); err != nil {
+		return 0, fault.Wrap(fault.Restart, err, "write the attempt number")
+	}
+	return n, nil
+}
+
+// writeDurably replaces a small file: after it returns the new content survives
+// a power cut, before that the old one does.
+func writeDurably(path string, data []byte) error {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// stored lists the queries that have a checkpoint below Dir.
+func (st *stores) stored() ([]string, error) {
+	if st.dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(filepath.Join(st.dir, "queries"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if name, err := url.PathUnescape(e.Name()); err == nil && e.IsDir() {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// drop removes the checkpoint of a query that does not run.
+func (st *stores) drop(query string) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(st.memory, query)
+	delete(st.attempts, query)
+	if st.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(st.path(query))
+}
