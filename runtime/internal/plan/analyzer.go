@@ -115,7 +115,7 @@ func (a *analyzer) specialCall(e *sql.Call, s expr.Scope) (expr.Node, bool, *sql
 		return nil, false, hinted(fail(ClassGenerator, e.Span, name+"() can stand only at the top of the select list or in LATERAL VIEW"),
 			"compute it in a subquery: SELECT ... FROM (SELECT "+name+"(...) AS x FROM t)")
 	case isAggregate(name):
-		return nil, false, fail(ClassInvalidWhere, e.Span, "the aggregate "+name+"() cannot stand here")
+		return nil, false, fail(ClassInvalidWhere, e.Span, "the aggregate "+sql.ColumnName(e)+" cannot stand here")
 	case name == "monotonically_increasing_id":
 		return nil, false, fail(ClassUnsupported, e.Span, "monotonically_increasing_id() has no meaning on a stream")
 	}
@@ -146,15 +146,6 @@ func (a *analyzer) condition(e sql.Expr, s expr.Scope, clause string, hook hook)
 		return nil
 	}
 	return n
-}
-
-// typeName renders a column list for messages.
-func columnNames(cols []Column) []string {
-	out := make([]string, len(cols))
-	for i, c := range cols {
-		out[i] = c.Name
-	}
-	return out
 }
 
 // mark returns the time mark of an expression: that of a column it only renames.

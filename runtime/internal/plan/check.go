@@ -80,8 +80,8 @@ func stateful(n Node) bool {
 	return false
 }
 
-// aggregation returns the topmost streaming aggregation at or below n, nil if none.
-func aggregation(n Node) Node {
+// topAggregation returns the topmost streaming aggregation at or below n, nil if none.
+func topAggregation(n Node) Node {
 	switch n := n.(type) {
 	case *Aggregate, *Distinct:
 		if Streaming(n) {
@@ -89,7 +89,7 @@ func aggregation(n Node) Node {
 		}
 	}
 	for _, in := range n.Inputs() {
-		if a := aggregation(in); a != nil {
+		if a := topAggregation(in); a != nil {
 			return a
 		}
 	}
@@ -110,7 +110,7 @@ func (c *checker) node(n Node) {
 	case *Distinct:
 		c.distinct(n)
 	case *Sort:
-		if c.mode != Complete || aggregation(n.Input) == nil {
+		if c.mode != Complete || topAggregation(n.Input) == nil {
 			c.report(hinted(fail(ClassUnsupported, n.span, "a sort of a stream is supported only over an aggregation in complete mode"),
 				"leave out ORDER BY, or use output_mode = 'complete' with GROUP BY"))
 		}
@@ -123,7 +123,7 @@ func (c *checker) node(n Node) {
 	case *SetOperation:
 		c.setOperation(n)
 	case *Watermark:
-		if a := aggregation(n.Input); a != nil {
+		if a := topAggregation(n.Input); a != nil {
 			c.report(notYet(n.span, "a watermark above an aggregation"))
 		}
 	}
@@ -131,7 +131,7 @@ func (c *checker) node(n Node) {
 
 // whole checks rules about the query as a whole.
 func (c *checker) whole(n Node) {
-	agg := aggregation(n)
+	agg := topAggregation(n)
 	if c.mode == Complete && agg == nil {
 		c.report(hinted(fail(ClassOutputMode, n.Loc(), "complete mode is not supported when there are no streaming aggregations"),
 			"use output_mode = 'append'"))
@@ -234,7 +234,7 @@ func (c *checker) limit(n *Limit) {
 			"use append mode, or complete mode with GROUP BY"))
 		return
 	}
-	if aggregation(n.Input) != nil && c.mode == Append {
+	if topAggregation(n.Input) != nil && c.mode == Append {
 		c.report(notYet(n.span, "LIMIT above an aggregation in append mode"))
 	}
 }
@@ -250,7 +250,7 @@ func (c *checker) union(n *Union) {
 		return
 	}
 	for _, in := range n.In {
-		if aggregation(in) != nil {
+		if topAggregation(in) != nil {
 			c.report(notYet(n.span, "UNION above an aggregation in complete mode"))
 			return
 		}
@@ -271,13 +271,17 @@ func (c *checker) setOperation(n *SetOperation) {
 
 func (c *checker) join(n *Join) {
 	word := strings.ToLower(n.Kind.String())
+	article := "a "
+	if n.Kind == sql.InnerJoin {
+		article = "an "
+	}
 	left, right := Streaming(n.Left), Streaming(n.Right)
 	if left && right {
 		if c.mode != Append {
-			c.report(fail(ClassUnsupported, n.span, "a "+word+" join of two streams is not supported in "+c.mode.String()+" mode"))
+			c.report(fail(ClassUnsupported, n.span, article+word+" join of two streams is not supported in "+c.mode.String()+" mode"))
 			return
 		}
-		c.report(notYet(n.span, "a "+word+" join of two streams"))
+		c.report(notYet(n.span, article+word+" join of two streams"))
 		return
 	}
 	outer := n.Kind == sql.FullJoin || n.Kind == sql.LeftJoin && right || n.Kind == sql.RightJoin && left ||

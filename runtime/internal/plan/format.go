@@ -104,7 +104,7 @@ func describeColumns(exprs []expr.Node, cols []Column) []string {
 
 func describeGenerate(n *Generate) string {
 	var names []string
-	for _, c := range n.cols[len(n.Input.Columns()):] {
+	for _, c := range n.cols[n.kept():] {
 		names = append(names, c.Name)
 	}
 	word := [...]string{"explode", "posexplode", "window"}[n.Kind]
@@ -173,4 +173,12 @@ func describeKeys(keys []SortKey) string {
 		out = append(out, s)
 	}
 	return strings.Join(out, ", ")
+}
+
+// kept is how many columns of the input are passed on.
+func (n *Generate) kept() int {
+	if n.Keep != nil {
+		return len(n.Keep)
+	}
+	return len(n.Input.Columns())
 }

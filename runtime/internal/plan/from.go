@@ -67,7 +67,7 @@ func (a *analyzer) lookup(r *sql.TableRef) Node {
 	}
 	switch t := rel.(type) {
 	case *Table:
-		return NewScan(t, r.Span)
+		return scanOf(t, r.Span)
 	case *View:
 		return a.expandView(t, r)
 	}
@@ -118,7 +118,9 @@ func (a *analyzer) expandView(v *View, r *sql.TableRef) Node {
 
 // NewScan returns the node that reads a table, with the watermark the table
 // declares above it.
-func NewScan(t *Table, span sql.Span) Node {
+func NewScan(t *Table) Node { return scanOf(t, sql.Span{}) }
+
+func scanOf(t *Table, span sql.Span) Node {
 	s := &Scan{Table: t, base: base{span: span}}
 	for _, f := range t.Schema.Fields {
 		s.cols = append(s.cols, Column{Qualifier: t.Name, Name: f.Name, Type: f.Type})

@@ -137,6 +137,9 @@ type Generate struct {
 	Outer bool
 	// Window is set for AssignWindows.
 	Window *WindowSpec
+	// Keep are the input columns that are passed on, before the generated ones; nil
+	// means all. Set by Optimize.
+	Keep []int
 }
 
 // Inputs returns the input.

@@ -298,11 +298,19 @@ func (b *block) aggregates(order []sql.SortItem) bool {
 	return found
 }
 
+// place is where in a SELECT block an expression stands.
+type place uint8
+
+const (
+	noAggregates place = iota
+	inGroupBy
+	overGroups // the select list, HAVING and ORDER BY of a block with aggregates
+)
+
 // hook resolves what has a meaning in a select list: windows, the names of
-// earlier items (the first upTo), and with aggregates these too.
-func (b *block) hook(upTo int, aggregates bool) hook {
-	var self hook
-	self = func(e sql.Expr) (expr.Node, bool, *sql.Error) {
+// earlier items (the first upTo), and where they may stand aggregates.
+func (b *block) hook(upTo int, where place) hook {
+	return func(e sql.Expr) (expr.Node, bool, *sql.Error) {
 		switch e := e.(type) {
 		case *sql.Call:
 			if e.Over != nil {
@@ -312,22 +320,26 @@ func (b *block) hook(upTo int, aggregates bool) hook {
 			if name == "window" && b.win != nil {
 				return expr.NewColumn(b.winAt, "window", b.win.typ), true, nil
 			}
-			if f, ok := aggregateOf(name); ok && aggregates {
+			f, ok := aggregateOf(name)
+			switch {
+			case ok && where == overGroups:
 				n, err := b.aggregate(e, f, upTo)
 				return n, err == nil, err
+			case ok && where == inGroupBy:
+				return nil, false, hinted(fail(ClassGroupByAggregate, e.Span, "GROUP BY cannot contain the aggregate "+sql.ColumnName(e)),
+					"compute it in a subquery")
 			}
 		case *sql.ColumnRef:
 			if _, err := b.names.Lookup(e.Parts); err != nil {
-				return b.alias(e, upTo, aggregates)
+				return b.alias(e, upTo, where)
 			}
 		}
 		return nil, false, nil
 	}
-	return self
 }
 
 // alias resolves the name of another select item, and fields of it.
-func (b *block) alias(e *sql.ColumnRef, upTo int, aggregates bool) (expr.Node, bool, *sql.Error) {
+func (b *block) alias(e *sql.ColumnRef, upTo int, where place) (expr.Node, bool, *sql.Error) {
 	for i := range min(upTo, len(b.items)) {
 		it := &b.items[i]
 		if it.expr == nil || len(it.aliases) != 1 || !strings.EqualFold(it.aliases[0].Name, e.Parts[0].Name) {
@@ -343,15 +355,15 @@ func (b *block) alias(e *sql.ColumnRef, upTo int, aggregates bool) (expr.Node, b
 		for _, p := range e.Parts[1:] {
 			x = &sql.FieldAccess{Span: e.Span, X: x, Field: p}
 		}
-		n, err := b.a.resolve(x, b.names, b.hook(i, aggregates))
+		n, err := b.a.resolve(x, b.names, b.hook(i, where))
 		return n, err == nil, err
 	}
 	return nil, false, nil
 }
 
 // aggregate gives an aggregate call its virtual column.
-func (b *block) aggregate(c *sql.Call, f aggregate, upTo int) (expr.Node, *sql.Error) {
-	call, err := b.a.aggCall(c, f, b.names, b.hook(upTo, false))
+func (b *block) aggregate(c *sql.Call, f aggFunc, upTo int) (expr.Node, *sql.Error) {
+	call, err := b.a.aggCall(c, f, b.names, b.hook(upTo, noAggregates))
 	if err != nil {
 		return nil, err
 	}
@@ -367,14 +379,14 @@ func (b *block) aggregate(c *sql.Call, f aggregate, upTo int) (expr.Node, *sql.E
 }
 
 // resolveItems binds the items to the virtual input.
-func (b *block) resolveItems(aggregates bool) bool {
+func (b *block) resolveItems(where place) bool {
 	before := len(b.a.errs)
 	for i := range b.items {
 		it := &b.items[i]
 		if it.node != nil || b.gen != nil && b.gen.item == i {
 			continue
 		}
-		n, err := b.a.resolve(it.expr, b.names, b.hook(i, aggregates))
+		n, err := b.a.resolve(it.expr, b.names, b.hook(i, where))
 		if err != nil {
 			b.a.report(err)
 			continue
@@ -390,7 +402,7 @@ func (b *block) resolveItems(aggregates bool) bool {
 
 // resolveOrder binds ORDER BY. Entries that are no select items become hidden
 // ones; the result has the item of each entry.
-func (b *block) resolveOrder(order []sql.SortItem, aggregates bool) (at []int, ok bool) {
+func (b *block) resolveOrder(order []sql.SortItem, where place) (at []int, ok bool) {
 	before := len(b.a.errs)
 	visible := len(b.items)
 	for _, o := range order {
@@ -400,14 +412,14 @@ func (b *block) resolveOrder(order []sql.SortItem, aggregates bool) (at []int, o
 			continue
 		}
 		if i < 0 {
-			i = b.orderItem(o, visible, aggregates)
+			i = b.orderItem(o, visible, where)
 		}
 		at = append(at, i)
 	}
 	return at, len(b.a.errs) == before
 }
 
-func (b *block) orderItem(o sql.SortItem, visible int, aggregates bool) int {
+func (b *block) orderItem(o sql.SortItem, visible int, where place) int {
 	if ref, ok := o.Expr.(*sql.ColumnRef); ok && len(ref.Parts) == 1 {
 		for i := range visible {
 			if strings.EqualFold(b.items[i].name, ref.Parts[0].Name) {
@@ -415,7 +427,7 @@ func (b *block) orderItem(o sql.SortItem, visible int, aggregates bool) int {
 			}
 		}
 	}
-	n, err := b.a.resolve(o.Expr, b.names, b.hook(visible, aggregates))
+	n, err := b.a.resolve(o.Expr, b.names, b.hook(visible, where))
 	if err != nil {
 		b.a.report(err)
 		return 0

@@ -10,10 +10,10 @@ import (
 
 // plain plans a block without aggregates.
 func (b *block) plain(s *sql.Select, order []sql.SortItem) Node {
-	if !b.resolveItems(false) {
+	if !b.resolveItems(noAggregates) {
 		return nil
 	}
-	at, ok := b.resolveOrder(order, false)
+	at, ok := b.resolveOrder(order, noAggregates)
 	if !ok {
 		return nil
 	}
@@ -100,13 +100,13 @@ func (b *block) grouped(s *sql.Select, order []sql.SortItem) Node {
 		return nil
 	}
 	groups, ok := b.groups(s.GroupBy)
-	itemsOK := b.resolveItems(true)
+	itemsOK := b.resolveItems(overGroups)
 	var having expr.Node
 	if s.Having != nil {
-		having = b.a.condition(s.Having, b.names, "HAVING", b.hook(len(b.items), true))
+		having = b.a.condition(s.Having, b.names, "HAVING", b.hook(len(b.items), overGroups))
 		itemsOK = itemsOK && having != nil
 	}
-	at, orderOK := b.resolveOrder(order, true)
+	at, orderOK := b.resolveOrder(order, overGroups)
 	if !ok || !itemsOK || !orderOK {
 		return nil
 	}
@@ -207,14 +207,7 @@ func (b *block) group(it item) (expr.Node, *sql.Error) {
 	if it.expr == nil {
 		return it.node, nil
 	}
-	normal := b.hook(len(b.items), false)
-	return b.a.resolve(it.expr, b.names, func(e sql.Expr) (expr.Node, bool, *sql.Error) {
-		if c, ok := e.(*sql.Call); ok && c.Over == nil && isAggregate(callName(c)) {
-			return nil, false, hinted(fail(ClassGroupByAggregate, it.span, "GROUP BY cannot contain the aggregate "+sql.ColumnName(c)),
-				"compute it in a subquery")
-		}
-		return normal(e)
-	})
+	return b.a.resolve(it.expr, b.names, b.hook(len(b.items), inGroupBy))
 }
 
 // build makes the Aggregate. The window is part of it if it is a grouping column

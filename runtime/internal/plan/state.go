@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// StateError says that a plan cannot go on from a checkpoint. Restarting cannot
+// help: its fault kind is Config.
+type StateError struct {
+	// Class is ClassState or ClassStateSchema.
+	Class string
+	// Operator is the uid of the stateful operator.
+	Operator string
+	// Old and New are the schemas of its state; New is "" where the plan has no such
+	// operator.
+	Old, New string
+	text     string
+}
+
+// Error returns class and text.
+func (e *StateError) Error() string { return e.Class + ": " + e.text }
+
+// FaultKind returns fault.Config.
+func (e *StateError) FaultKind() fault.Kind { return fault.Config }
+
+// CheckState compares the plan in a commit record with a new one, operator by
+// operator. Filters, projections, rates, sinks and parallelism may differ. State
+// under the same uid must be of the same kind with the same keys, aggregates and
+// windows. State that the new plan has no place for is an error unless
+// allowDropped; operators that are new start empty.
+func CheckState(old, now epochs.Plan, allowDropped bool) error {
+	if len(old.Operators) > 0 && old.HashVersion != now.HashVersion {
+		return &StateError{Class: ClassStateSchema, Operator: old.Operators[0].UID, text: fmt.Sprintf(
+			"the checkpoint places keys by version %d of the key hash, this program by version %d", old.HashVersion, now.HashVersion)}
+	}
+	var errs []error
+	for _, o := range old.Operators {
+		if err := checkOperator(o, now, allowDropped); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return &stateErrors{errs}
+}
+
+// stateErrors are several faults.
+type stateErrors struct{ errs []error }
+
+// Error returns the faults, one a line.
+func (e *stateErrors) Error() string {
+	var lines []string
+	for _, x := range e.errs {
+		lines = append(lines, x.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the faults.
+func (e *stateErrors) Unwrap() []error { return e.errs }
+
+// FaultKind returns fault.Config.
+func (e *stateErrors) FaultKind() fault.Kind { return fault.Config }
+
+func checkOperator(o epochs.OperatorState, now epochs.Plan, allowDropped bool) error {
+	for _, n := range now.Operators {
+		if n.UID != o.UID {
+			continue
+		}
+		switch {
+		case n.Kind != o.Kind || n.Schema != o.Schema:
+			return &StateError{Class: ClassStateSchema, Operator: o.UID, Old: o.Schema, New: n.Schema, text: fmt.Sprintf(
+				"operator %s: the checkpoint holds state of %s %s, the query needs %s %s; start the query anew (--fresh) or under another name",
+				o.UID, o.Kind, o.Schema, n.Kind, n.Schema)}
+		case n.Format < o.Format:
+			return &StateError{Class: ClassStateSchema, Operator: o.UID, Old: o.Schema, New: n.Schema, text: fmt.Sprintf(
+				"operator %s: the checkpoint was written by a newer version (format %d, this one reads up to %d)", o.UID, o.Format, n.Format)}
+		}
+		return nil
+	}
+	if allowDropped {
+		return nil
+	}
+	var have []string
+	for _, n := range now.Operators {
+		have = append(have, n.UID+" ("+n.Schema+")")
+	}
+	text := fmt.Sprintf("operator %s: the checkpoint holds its state (%s), but the query has no such operator", o.UID, o.Schema)
+	if len(have) > 0 {
+		text += "; it has " + strings.Join(have, ", ")
+	}
+	return &StateError{Class: ClassState, Operator: o.UID, Old: o.Schema,
+		text: text + "; --allow-dropped-state gives that state up"}
+}
