@@ -97,15 +97,22 @@ func stream(t testing.TB, js jetstream.JetStream, cfg jetstream.StreamConfig) je
 // publish publishes {"n":from} to {"n":to-1} on a subject.
 func publish(t testing.TB, js jetstream.JetStream, subject string, from, to int) {
 	t.Helper()
+	var futures []jetstream.PubAckFuture
 	for i := from; i < to; i++ {
-		if _, err := js.PublishAsync(subject, fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
+		f, err := js.PublishAsync(subject, fmt.Appendf(nil, `{"n":%d}`, i))
+		if err != nil {
 			t.Fatal(err)
 		}
+		futures = append(futures, f)
 	}
-	select {
-	case <-js.PublishAsyncComplete():
-	case <-time.After(20 * time.Second):
-		t.Fatal("publishing takes too long")
+	for _, f := range futures {
+		select {
+		case <-f.Ok():
+		case err := <-f.Err():
+			t.Fatal(err)
+		case <-time.After(20 * time.Second):
+			t.Fatal("publishing takes too long")
+		}
 	}
 }
 
@@ -234,7 +241,7 @@ func (in *input) until(done func() bool) {
 	defer cancel()
 	for !done() {
 		if err := in.read(ctx); err != nil {
-			in.t.Fatalf("read after %d rows: %v", len(in.got), err)
+			in.t.Fatalf("read after %d rows, status %+v: %v", len(in.got), in.status, err)
 		}
 	}
 }
@@ -265,3 +272,5 @@ func sequence(from, to int) []int64 {
 	}
 	return s
 }
+
+func rowOf(b *messages.Batch, i int) []any { return format.RowAt(b, b.Row(i)) }

@@ -98,7 +98,7 @@ func parseStart(s string) (startAt, error) {
 		return startAt{}, fault.New(fault.Config, "start: %q is not a sequence; write seq:17", s)
 	case "time":
 		t, err := time.Parse(time.RFC3339Nano, arg)
-		if err != nil {
+		if err != nil || t.Year() < 1970 || t.Year() > 2261 { // the server counts nanoseconds
 			return startAt{}, fault.New(fault.Config, "start: %q is not a time; write time:2026-01-31T00:00:00Z", s)
 		}
 		return startAt{kind: startTime, time: t.UTC()}, nil

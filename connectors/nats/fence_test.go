@@ -1,0 +1,367 @@
+package nats
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+func outOptions(b *broker) []string {
+	return []string{"url", b.url(), "stream", "OUT", "subject", "out.{n}"}
+}
+
+func TestOldAttemptIsFenced(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	t.Run("when it commits", func(t *testing.T) {
+		zombie := openOutput(t, outputConfig{attempt: 1}, outOptions(b)...)
+		zombie.write(0, 0, 10)
+		openOutput(t, outputConfig{attempt: 2}, outOptions(b)...)
+		tok := zombie.prepare()
+		wantFault(t, zombie.c.Commit(t.Context(), 1, tok), fault.Config, classFenced, "attempt 2")
+		wantFault(t, zombie.try(0, 10, 20), fault.Config, classFenced)
+	})
+	t.Run("when it connects again", func(t *testing.T) {
+		zombie := openOutput(t, outputConfig{attempt: 3}, outOptions(b)...)
+		openOutput(t, outputConfig{attempt: 4}, outOptions(b)...)
+		zombie.c.link.nc.Close()
+		var err error
+		for err == nil {
+			err = zombie.try(0, 100, 101)
+		}
+		wantFault(t, err, fault.Config, classFenced, "attempt 4")
+		if slices.Contains(stored(t, js, "OUT"), 100) {
+			t.Error("a row of the fenced attempt was published")
+		}
+	})
+	t.Run("when it starts", func(t *testing.T) {
+		late := tryOutput(t, outputConfig{attempt: 2}, outOptions(b)...)
+		wantFault(t, late.c.Recover(t.Context(), 0, nil), fault.Config, classFenced, "attempt 4")
+	})
+	t.Run("a new incarnation takes over whatever its number", func(t *testing.T) {
+		fresh := openOutput(t, outputConfig{attempt: 1, incarnation: 5}, outOptions(b)...)
+		fresh.commit()
+	})
+}
+
+// TestCrashBeforeTheFirstCommit: there is no token yet, the marker says where to
+// look.
+func TestCrashBeforeTheFirstCommit(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	publish(t, js, "out.foreign", 1000, 1010)
+	o := openOutput(t, outputConfig{attempt: 1}, outOptions(b)...)
+	o.write(0, 0, 50)
+	o.close()
+	o = openOutput(t, outputConfig{attempt: 2}, outOptions(b)...)
+	o.write(0, 0, 20)
+	o.write(0, 50, 60)
+	o.close()
+	o = openOutput(t, outputConfig{attempt: 3}, outOptions(b)...)
+	o.write(0, 0, 70)
+	o.commit()
+	got := stored(t, js, "OUT")
+	wantOnce(t, got[10:], 0, 70)
+}
+
+func TestCommitIsIdempotent(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	o := openOutput(t, outputConfig{}, outOptions(b)...)
+	o.commit()
+	o.c.marker-- // as if the answer of the first try had been lost
+	if err := o.c.Commit(t.Context(), o.epoch, o.last); err != nil {
+		t.Fatal(err)
+	}
+	o.commit()
+}
+
+// TestRowsInFlightAtBegin: rows of the epoch that were acknowledged after Begin
+// are not taken for rows of a later epoch.
+func TestRowsInFlightAtBegin(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	o := openOutput(t, outputConfig{subtasks: 2}, outOptions(b)...)
+	o.write(0, 0, 10)
+	o.epoch++
+	o.c.Begin(1)
+	o.write(0, 10, 20) // epoch 1: the marker has not come yet
+	first, err := o.writers[0].Cut(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.write(0, 20, 30) // epoch 2, already
+	o.write(1, 30, 40) // epoch 1: this subtask lags
+	second, err := o.writers[1].Cut(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok := o.finish([]connectors.Flush{first, second})
+	if err := o.c.Commit(t.Context(), 1, tok); err != nil {
+		t.Fatal(err)
+	}
+	o.write(1, 40, 50) // epoch 2
+	o.close()
+	o = openOutput(t, outputConfig{attempt: 2, epoch: 1, last: tok, subtasks: 2}, outOptions(b)...)
+	var found []int64
+	for id := range o.c.adoption {
+		found = append(found, int64(id.Lo))
+	}
+	slices.Sort(found)
+	if diff := cmp.Diff(append(sequence(20, 30), sequence(40, 50)...), found); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestGuaranteeIsRefused(t *testing.T) {
+	setup := func(t *testing.T) (*broker, jetstream.JetStream, jetstream.Stream, outputConfig) {
+		b := newBroker(t)
+		js, _ := b.client()
+		s := outStream(t, js)
+		o := openOutput(t, outputConfig{attempt: 1}, outOptions(b)...)
+		o.write(0, 0, 50)
+		o.commit()
+		o.write(0, 50, 60)
+		o.close()
+		return b, js, s, outputConfig{attempt: 2, epoch: 1, last: o.last}
+	}
+	refused := func(t *testing.T, b *broker, c outputConfig, class string, words ...string) {
+		t.Helper()
+		o := tryOutput(t, c, outOptions(b)...)
+		wantFault(t, o.c.Recover(t.Context(), c.epoch, c.last), fault.Config, class, words...)
+	}
+	t.Run("when the end of the stream was trimmed", func(t *testing.T) {
+		b, _, s, c := setup(t)
+		if err := s.Purge(t.Context(), jetstream.WithPurgeSequence(55)); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, b, c, classTrimmed, "trimmed to sequence 55", "at_least_once")
+		c.atLeastOnce = true
+		openOutput(t, c, outOptions(b)...)
+	})
+	t.Run("but not when only committed rows were", func(t *testing.T) {
+		b, _, s, c := setup(t)
+		tok, err := decodeToken(c.last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Purge(t.Context(), jetstream.WithPurgeSequence(tok.ScanFrom)); err != nil {
+			t.Fatal(err)
+		}
+		openOutput(t, c, outOptions(b)...)
+	})
+	t.Run("when the stream was re-created", func(t *testing.T) {
+		b, js, _, c := setup(t)
+		if err := js.DeleteStream(t.Context(), "OUT"); err != nil {
+			t.Fatal(err)
+		}
+		outStream(t, js)
+		refused(t, b, c, classRecreated, "re-created")
+	})
+	t.Run("when the stream does not keep what is delivered", func(t *testing.T) {
+		b := newBroker(t)
+		js, _ := b.client()
+		stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>"}, Retention: jetstream.WorkQueuePolicy})
+		refused(t, b, outputConfig{}, classRetention, "limits retention")
+	})
+	t.Run("when the stream does not take the subjects", func(t *testing.T) {
+		b := newBroker(t)
+		js, _ := b.client()
+		stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.1"}})
+		refused(t, b, outputConfig{}, classSubject, "nats stream edit OUT")
+	})
+	t.Run("when the stream is missing", func(t *testing.T) {
+		b := newBroker(t)
+		refused(t, b, outputConfig{}, classMissing, "nats stream add OUT --subjects 'out.*'")
+		o := openOutput(t, outputConfig{}, append(outOptions(b), "create", "true")...)
+		o.write(0, 0, 5)
+		o.commit()
+	})
+}
+
+// TestStreamChangesWhileWriting: the writer notices when it connects again.
+func TestStreamChangesWhileWriting(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	o := openOutput(t, outputConfig{}, outOptions(b)...)
+	o.write(0, 0, 10)
+	if err := js.DeleteStream(t.Context(), "OUT"); err != nil {
+		t.Fatal(err)
+	}
+	o.write(0, 10, 11) // nobody listens to the subject
+	o.epoch++
+	o.c.Begin(1)
+	_, err := o.tryFinish(o.cut(1))
+	wantFault(t, err, fault.Config, classMissing, "nats stream add OUT")
+}
+
+// TestFullStreamHoldsBack: rows are not lost, and not errors.
+func TestFullStreamHoldsBack(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	s := stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>"}, MaxMsgs: 50, Discard: jetstream.DiscardNew, Duplicates: noWindow})
+	warned := make(chan struct{})
+	var log onceLog
+	log.first = warned
+	o := openOutput(t, outputConfig{log: slog.New(slog.NewTextHandler(&log, nil))}, append(outOptions(b), "max_pending", "64")...)
+	o.write(0, 0, 100)
+	<-warned
+	cfg := s.CachedInfo().Config
+	cfg.MaxMsgs = 1000
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	o.commit()
+	wantOnce(t, stored(t, js, "OUT"), 0, 100)
+	if !strings.Contains(log.String(), "maximum messages exceeded") {
+		t.Errorf("the log does not say why: %s", log.String())
+	}
+}
+
+// onceLog closes first at the first write.
+type onceLog struct {
+	bytes.Buffer
+	first chan struct{}
+}
+
+func (l *onceLog) Write(p []byte) (int, error) {
+	if l.first != nil {
+		close(l.first)
+		l.first = nil
+	}
+	return l.Buffer.Write(p)
+}
+
+func TestRowsThatCannotBePublished(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>"}, MaxMsgSize: 60})
+	t.Run("too large for the stream", func(t *testing.T) {
+		o := openOutput(t, outputConfig{}, outOptions(b)...)
+		o.write(0, 0, 1) // headers alone are larger
+		o.epoch++
+		o.c.Begin(1)
+		_, err := o.tryFinish(o.cut(1))
+		wantFault(t, err, fault.BadRow, "", "out.0", "larger than the stream allows")
+	})
+	t.Run("subject too long", func(t *testing.T) {
+		o := openOutput(t, outputConfig{}, "url", b.url(), "stream", "OUT", "subject", "out."+strings.Repeat("x", 249)+"{n}")
+		wantFault(t, o.try(0, 100, 101), fault.BadRow, "", "longer than 255")
+	})
+}
+
+func TestSinkWaitsForTheServer(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	b.stop()
+	var log onceLog
+	warned := make(chan struct{})
+	log.first = warned
+	o := tryOutput(t, outputConfig{log: slog.New(slog.NewTextHandler(&log, nil))}, outOptions(b)...)
+	done := make(chan error, 1)
+	go func() { done <- o.c.Recover(t.Context(), 0, nil) }()
+	<-warned
+	b.start()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	late := tryOutput(t, outputConfig{attempt: 2}, outOptions(b)...)
+	if err := late.c.Recover(ctx, 0, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Recover = %v, want canceled", err)
+	}
+}
+
+// TestExactlyOnceUnderRandomCrashes runs a query of 8 partitions whose rows
+// change subtasks with every attempt, crashes it at every step of an epoch,
+// and restarts the server now and then.
+func TestExactlyOnceUnderRandomCrashes(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	const partitions, perPartition = 8, 400
+	committed := [partitions]int{} // offsets
+	var epoch messages.Epoch
+	var last connectors.Token
+	attempts := 0
+	for attempt := uint64(1); slices.Min(committed[:]) < perPartition; attempt++ {
+		attempts++
+		o := openOutput(t, outputConfig{attempt: attempt, epoch: epoch, last: last, subtasks: 3}, outOptions(b)...)
+		pos := committed
+		shift := rnd.IntN(3)
+		step := func(p int) {
+			n := min(rnd.IntN(30), perPartition-pos[p])
+			o.write((p+shift)%3, p*perPartition+pos[p], p*perPartition+pos[p]+n)
+			pos[p] += n
+		}
+		for range rnd.IntN(4) {
+			for range rnd.IntN(12) {
+				step(rnd.IntN(partitions))
+			}
+			if rnd.IntN(12) == 0 {
+				b.stop()
+				b.start()
+			}
+			o.epoch++
+			o.c.Begin(o.epoch)
+			var flushes []connectors.Flush
+			at := pos
+			for i, w := range o.writers { // markers arrive at different times
+				f, err := w.Cut(o.epoch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				flushes = append(flushes, f)
+				for p := range partitions {
+					if (p+shift)%3 == i {
+						at[p] = pos[p]
+					}
+				}
+				step(rnd.IntN(partitions))
+			}
+			if rnd.IntN(6) == 0 {
+				break // crash before the tokens
+			}
+			tok := o.finish(flushes)
+			if rnd.IntN(6) == 0 {
+				break // crash before the commit record
+			}
+			committed, epoch, last = at, o.epoch, tok
+			if rnd.IntN(6) == 0 {
+				break // crash before the sink commit
+			}
+			for err := error(fault.New(fault.Transient, "")); err != nil; {
+				if err = o.c.Commit(t.Context(), o.epoch, tok); err != nil && fault.KindOf(err) != fault.Transient {
+					t.Fatal(err)
+				}
+			}
+		}
+		o.close()
+	}
+	js, _ = b.client()
+	wantOnce(t, stored(t, js, "OUT"), 0, partitions*perPartition)
+	t.Logf("%d attempts, %d epochs", attempts, epoch)
+}
