@@ -445,7 +445,7 @@ func decimalKernel(op byte, lt, rt, t messages.Type) kernel {
 	if op == 'd' {
 		return decimalDiv(s)
 	}
-	return perRow(func(x *exec) error {
+	slow := perRow(func(x *exec) error {
 		a, b := x.decimal(0), x.decimal(1)
 		var v dec
 		var ok bool
@@ -466,6 +466,10 @@ func decimalKernel(op byte, lt, rt, t messages.Type) kernel {
 		x.setDecimal(v)
 		return nil
 	})
+	if exactDecimal(op, lt, rt, t) {
+		return exactKernel(op, s, slow)
+	}
+	return slow
 }
 
 func decQuotient(op byte, a, b dec, s scales) (dec, bool) {

@@ -111,13 +111,13 @@ func (c *compiler) castKernel(from, to messages.Type) (kernel, error) {
 	}
 	switch from.Kind {
 	case messages.TinyInt:
-		return castInts[int8](to), nil
+		return castInts[int8](from, to), nil
 	case messages.SmallInt:
-		return castInts[int16](to), nil
+		return castInts[int16](from, to), nil
 	case messages.Int:
-		return castInts[int32](to), nil
+		return castInts[int32](from, to), nil
 	case messages.BigInt:
-		return castInts[int64](to), nil
+		return castInts[int64](from, to), nil
 	case messages.Float:
 		return castFloats[float32](to, 32), nil
 	case messages.Double:
@@ -138,7 +138,7 @@ func castInvalid(value []byte, to messages.Type) error {
 }
 
 // castInts converts from an integer type.
-func castInts[A integer](to messages.Type) kernel {
+func castInts[A integer](from, to messages.Type) kernel {
 	switch to.Kind {
 	case messages.TinyInt:
 		return intToInt[A, int8](to)
@@ -153,7 +153,7 @@ func castInts[A integer](to messages.Type) kernel {
 	case messages.Double:
 		return intToFloat[A, float64]
 	case messages.Decimal:
-		return intToDecimal[A](to)
+		return intToDecimal[A](from, to)
 	}
 	// A number of seconds becomes a timestamp.
 	return func(x *exec) error {
@@ -203,7 +203,10 @@ func intToFloat[A integer, B float32 | float64](x *exec) error {
 	return nil
 }
 
-func intToDecimal[A integer](to messages.Type) kernel {
+func intToDecimal[A integer](from, to messages.Type) kernel {
+	if !castFails(from, to) && to.Scale <= 18 {
+		return scaleUp[A](to)
+	}
 	return func(x *exec) error {
 		v := x.args[0]
 		a := values[A](v.col)

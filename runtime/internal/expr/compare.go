@@ -138,6 +138,8 @@ func compareKernel(op comparison, t messages.Type) kernel {
 		return compareFloats[float64](op)
 	case messages.String, messages.Binary:
 		return compareBytes(op)
+	case messages.Decimal:
+		return compareDecimals(op)
 	}
 	return compareAny(op)
 }
@@ -279,15 +281,47 @@ func holds[T cmp.Ordered](a, b T, op test) bool {
 
 func compareBytes(op comparison) kernel {
 	if op.test == equal {
-		return perRow(func(x *exec) error {
+		slow := perRow(func(x *exec) error {
 			x.setBool(bytes.Equal(x.bytes(0), x.bytes(1)) != op.not)
 			return nil
 		})
+		return func(x *exec) error {
+			if x.args[0].isConst() || !x.args[1].isConst() || x.f.sel != nil && len(x.f.sel) < x.f.n/4 {
+				return slow(x)
+			}
+			equalText(x.out.Bits(), x.args[0].col, x.args[1].col.Bytes(0))
+			negate(x.out.Bits(), op.not)
+			return nil
+		}
 	}
 	return perRow(func(x *exec) error {
 		x.setBool(op.holds(bytes.Compare(x.bytes(0), x.bytes(1))))
 		return nil
 	})
+}
+
+func compareDecimals(op comparison) kernel {
+	return func(x *exec) error {
+		a, b, right, op := operands[dec](x, op)
+		bits := x.out.Bits()
+		clear(bits)
+		for i, v := range a {
+			bits[i>>3] |= bit(op.holds(decCmp(v, b[i&right.mask]))) << (i & 7)
+		}
+		return nil
+	}
+}
+
+// equalText compares all values of a column with one text.
+func equalText(bits []byte, c *messages.Column, text []byte) {
+	off, data := c.Offsets(), c.Data()
+	clear(bits)
+	for i := range c.Len() {
+		from, to := int(off[i]), int(off[i+1])
+		if to-from == len(text) && string(data[from:to]) == string(text) {
+			bits[i>>3] |= 1 << (i & 7)
+		}
+	}
 }
 
 func compareAny(op comparison) kernel {

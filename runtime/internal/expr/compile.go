@@ -134,6 +134,11 @@ func (c *compiler) call(n *FuncCall) (program, error) {
 		}
 		return c.settle(n, p), nil
 	}
+	for _, a := range n.Args {
+		if a.Type().Kind == messages.Null && !n.Func.lenient {
+			return nullConst(n.Of), nil
+		}
+	}
 	args, err := c.compileAll(n.Args)
 	if err != nil {
 		return nil, err

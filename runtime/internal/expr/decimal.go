@@ -181,19 +181,19 @@ func rescale(v dec, from, to uint8) (dec, bool) {
 	return x.narrow(neg)
 }
 
-// decAdd adds or subtracts values of scales as and bs at scale rs.
+// decAdd adds or subtracts.
 func decAdd(a, b dec, s scales, minus bool) (dec, bool) {
 	if minus {
 		b = decNeg(b)
 	}
 	wide := max(s.a, s.b)
-	a, ok1 := rescale(a, s.a, wide)
-	b, ok2 := rescale(b, s.b, wide)
+	x, ok1 := rescale(a, s.a, wide)
+	y, ok2 := rescale(b, s.b, wide)
 	if !ok1 || !ok2 {
 		return bigDecimal(a, b, s, func(x, y *big.Int) *big.Int { return x.Add(x, y) })
 	}
-	lo, carry := bits.Add64(a.Lo, b.Lo, 0)
-	hi, _ := bits.Add64(uint64(a.Hi), uint64(b.Hi), carry)
+	lo, carry := bits.Add64(x.Lo, y.Lo, 0)
+	hi, _ := bits.Add64(uint64(x.Hi), uint64(y.Hi), carry)
 	// Two values below 10^38 sum to less than 2^127, so the sign is right.
 	return rescale(dec{Lo: lo, Hi: int64(hi)}, wide, s.r)
 }

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/streamd-io/streamd/actors/operator"
@@ -110,24 +111,61 @@ type call struct {
 	null    *constant
 	k       kernel
 	lenient bool // the kernel looks at NULLs itself
+	single  frame
 }
 
 func (p *call) eval(f *frame) (vec, error) {
 	x := &p.x
-	x.f, x.out = f, &p.out
+	constant := len(p.args) > 0
 	for i, a := range p.args {
 		v, err := a.eval(f)
 		if err != nil {
 			return vec{}, err
 		}
 		x.args[i] = v
+		constant = constant && v.isConst()
 	}
+	if constant && f.n != 1 {
+		return p.once(f)
+	}
+	return p.apply(f)
+}
+
+// once computes the function for one row because all arguments turned out to be the
+// same for every row of this batch.
+func (p *call) once(f *frame) (vec, error) {
+	first := f.first()
+	if first < 0 {
+		return p.null.v, nil
+	}
+	p.single = frame{b: f.b, n: 1}
+	v, err := p.apply(&p.single)
+	if err != nil {
+		if at, ok := errors.AsType[*operator.RowError](err); ok {
+			err = &operator.RowError{Row: first, Err: at.Err}
+		}
+		return vec{}, err
+	}
+	v.mask = 0
+	return v, nil
+}
+
+// apply runs the kernel on the arguments.
+func (p *call) apply(f *frame) (vec, error) {
+	x := &p.x
+	x.f, x.out = f, &p.out
 	p.out.Reset(p.typ)
 	p.out.Resize(f.n)
 	if !p.lenient {
 		for _, v := range x.args {
-			if v.col.Type().Kind == messages.Null || v.isConst() && v.col.IsNull(0) {
-				return p.null.v, nil
+			if v.col.Validity() == nil {
+				continue
+			}
+			if v.isConst() {
+				if v.col.IsNull(0) {
+					return p.null.v, nil
+				}
+				continue
 			}
 			mergeNulls(&p.out, v)
 		}
@@ -141,9 +179,6 @@ func (p *call) eval(f *frame) (vec, error) {
 // mergeNulls makes the rows of out NULL that are NULL in v.
 func mergeNulls(out *messages.Column, v vec) {
 	in := v.col.Validity()
-	if in == nil || v.isConst() {
-		return
-	}
 	if out.Validity() == nil {
 		copy(out.EnsureValidity(), in)
 		return
@@ -158,9 +193,21 @@ func mergeNulls(out *messages.Column, v vec) {
 // each calls fn for the selected rows whose result is not NULL yet.
 func (x *exec) each(fn func(x *exec) error) error {
 	valid := x.out.Validity()
+	if x.f.sel == nil && valid == nil {
+		for i := range x.f.n {
+			x.i, x.isNull = i, false
+			if err := fn(x); err != nil {
+				return &operator.RowError{Row: i, Err: err}
+			}
+			if x.isNull {
+				x.out.SetNull(i)
+			}
+		}
+		return nil
+	}
 	if x.f.sel == nil {
 		for i := range x.f.n {
-			if valid == nil || messages.BitSet(valid, i) {
+			if messages.BitSet(valid, i) {
 				if err := x.at(i, fn); err != nil {
 					return err
 				}

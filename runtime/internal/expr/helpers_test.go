@@ -32,7 +32,7 @@ func schemaOf(t testing.TB, s string) *messages.Schema {
 	if s == "" {
 		return out
 	}
-	st := typeNamed(t, "struct<"+strings.ReplaceAll(s, " ", ":")+">")
+	st := typeNamed(t, "struct<"+strings.ReplaceAll(strings.ReplaceAll(s, ", ", ","), " ", ":")+">")
 	out.Fields = st.Fields
 	return out
 }

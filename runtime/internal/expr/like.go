@@ -36,8 +36,8 @@ func makeLike(fold bool) func(*compiler, *FuncCall) (kernel, error) {
 		if err != nil {
 			return perRow(func(*exec) error { return err }), nil
 		}
-		if test := simpleLike(p); test != nil && !fold {
-			return likeText(test), nil
+		if k := simpleLike(p); k != nil && !fold {
+			return k, nil
 		}
 		return perRow(func(x *exec) error { x.setBool(matchLike(x.bytes(0), p, fold)); return nil }), nil
 	}
@@ -123,11 +123,11 @@ func foldRune(r rune, fold bool) rune {
 	return unicode.ToLower(r)
 }
 
-// simpleLike is the test for patterns with % only at their ends, or nil.
-func simpleLike(p []likePart) func(s []byte) bool {
+// simpleLike is the kernel for patterns with % only at their ends, or nil.
+func simpleLike(p []likePart) kernel {
 	first, last := len(p) > 0 && p[0].kind == '%', len(p) > 0 && p[len(p)-1].kind == '%'
 	if len(p) == 1 && first {
-		return func([]byte) bool { return true }
+		return likeText(func([]byte) bool { return true })
 	}
 	body := p
 	if first {
@@ -148,31 +148,44 @@ func simpleLike(p []likePart) func(s []byte) bool {
 		}
 	}
 	switch {
-	case first && last && len(text) <= 4 && len(text) > 0:
-		return containsShort(text)
 	case first && last:
-		return func(s []byte) bool { return bytes.Contains(s, text) }
+		return likeContains(text)
 	case first:
-		return func(s []byte) bool { return bytes.HasSuffix(s, text) }
+		return likeText(func(s []byte) bool { return bytes.HasSuffix(s, text) })
 	case last:
-		return func(s []byte) bool { return bytes.HasPrefix(s, text) }
+		return likeText(func(s []byte) bool { return bytes.HasPrefix(s, text) })
 	}
-	return func(s []byte) bool { return bytes.Equal(s, text) }
+	return likeText(func(s []byte) bool { return bytes.Equal(s, text) })
 }
 
-// containsShort avoids the set-up of bytes.Contains where values are short.
-func containsShort(text []byte) func(s []byte) bool {
-	c := text[0]
-	return func(s []byte) bool {
-		if len(s) > 32 {
-			return bytes.Contains(s, text)
+// likeContains searches the bytes of all rows in one go: most of them need no look
+// of their own then.
+func likeContains(text []byte) kernel {
+	slow := likeText(func(s []byte) bool { return bytes.Contains(s, text) })
+	return func(x *exec) error {
+		v := x.args[0]
+		if v.isConst() || x.f.sel != nil && len(x.f.sel) < x.f.n/4 || x.f.n < 8 {
+			return slow(x)
 		}
-		for i := 0; i+len(text) <= len(s); i++ {
-			if s[i] == c && string(s[i:i+len(text)]) == string(text) {
-				return true
+		off, data, bits := v.col.Offsets(), v.col.Data(), x.out.Bits()
+		clear(bits)
+		row, at, end := 0, int(off[0]), int(off[x.f.n])
+		for {
+			i := bytes.Index(data[at:end], text)
+			if i < 0 {
+				return nil
 			}
+			at += i
+			for int(off[row+1]) <= at {
+				row++
+			}
+			if at+len(text) > int(off[row+1]) { // across the end of a row
+				at++
+				continue
+			}
+			bits[row>>3] |= 1 << (row & 7)
+			at = int(off[row+1])
 		}
-		return false
 	}
 }
 

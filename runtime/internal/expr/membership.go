@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"bytes"
+
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/runtime/internal/sql"
 )
@@ -61,7 +63,17 @@ func setKernel(t messages.Type, consts []*messages.Column) kernel {
 		for _, c := range consts {
 			set[string(c.Bytes(0))] = true
 		}
-		return perRow(func(x *exec) error { x.setBool(set[x.str(0)]); return nil })
+		if len(consts) > 8 {
+			return perRow(func(x *exec) error { x.setBool(set[x.str(0)]); return nil })
+		}
+		return perRow(func(x *exec) error {
+			s, found := x.bytes(0), false
+			for _, c := range consts {
+				found = found || bytes.Equal(s, c.Bytes(0))
+			}
+			x.setBool(found)
+			return nil
+		})
 	case messages.TinyInt:
 		return intSet[int8](consts)
 	case messages.SmallInt:

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode"
 	"unicode/utf8"
 
@@ -213,6 +214,20 @@ func makeCase(up bool) func(*compiler, *FuncCall) (kernel, error) {
 // flipCase changes the case of the letters from low to high in place; it is false
 // for text that is not ASCII.
 func flipCase(s []byte, low, high byte) bool {
+	// Eight bytes at a time: with the high bits clear, adding moves the bytes at or
+	// above low, and above high, into their high bits.
+	const ones = 0x0101010101010101
+	const tops = 0x80 * ones
+	up, down := uint64(0x80-low)*ones, uint64(0x7f-high)*ones
+	for len(s) >= 8 {
+		v := binary.LittleEndian.Uint64(s)
+		if v&tops != 0 {
+			return false
+		}
+		in := (v + up) &^ (v + down) & tops
+		binary.LittleEndian.PutUint64(s, v^in>>2)
+		s = s[8:]
+	}
 	var all byte
 	width := high - low
 	for i, c := range s {

@@ -14,6 +14,9 @@ func pad(dst []byte, v, width int) []byte {
 		dst = append(dst, '-')
 		v = -v
 	}
+	if width == 2 && v < 100 {
+		return append(dst, byte('0'+v/10), byte('0'+v%10))
+	}
 	for p := 10; width > 1; width-- {
 		if v < p {
 			for range width - 1 {
