@@ -17,7 +17,10 @@ import (
 var countAll = []Agg{{Func: "count", Arg: -1, Filter: -1}}
 
 func TestLargeEmissionsComeInPieces(t *testing.T) {
-	const groups = 5000
+	groups := 5000
+	if raceEnabled || testing.Short() {
+		groups = 2200
+	}
 	wide := &Window{Column: colTime, Size: 10}
 	sliding := &Window{Column: colTime, Size: 10, Slide: 5}
 	for name, cfg := range map[string]Config{

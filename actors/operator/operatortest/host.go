@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/streamd-io/streamd/actors/operator"
@@ -16,6 +15,14 @@ import (
 // emitLimit is what a single call of an operator may emit: MaxEmit is a rough
 // bound.
 const emitLimit = 2 * operator.MaxEmit
+
+// reporter is what the checks need of a test.
+type reporter interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any) // does not return
+}
 
 // subtask is one instance of the operator and what it has been told.
 type subtask struct {
@@ -30,7 +37,7 @@ type subtask struct {
 
 // host runs subtasks the way an actor does.
 type host struct {
-	t      testing.TB
+	t      reporter
 	c      *Case
 	w      way
 	newOp  func() operator.Operator
@@ -53,7 +60,7 @@ type host struct {
 	fail    error
 }
 
-func newHost(t testing.TB, c *Case, w way, newOp func() operator.Operator) *host {
+func newHost(t reporter, c *Case, w way, newOp func() operator.Operator) *host {
 	h := &host{t: t, c: c, w: w, newOp: newOp, wm: messages.NoEventTime, tables: map[int][][]string{}, open: map[int]bool{}}
 	for range c.Inputs {
 		h.wms = append(h.wms, messages.NoEventTime)
@@ -91,7 +98,7 @@ func (h *host) start(n int, segs []epochs.Segment) {
 
 // restore gives a subtask the segments of its key groups: per group the newest
 // base and what follows it.
-func restore(t testing.TB, sn operator.Snapshotter, segs []epochs.Segment, from, to uint16) {
+func restore(t reporter, sn operator.Snapshotter, segs []epochs.Segment, from, to uint16) {
 	chains := map[uint16][]epochs.Segment{}
 	for _, seg := range segs {
 		if seg.Base {

@@ -247,7 +247,7 @@ func interleave(c *Case, seed uint64) []Step {
 }
 
 // runCase runs a case in one way.
-func runCase(t *testing.T, c *Case, w way, newOp func() operator.Operator) {
+func runCase(t reporter, c *Case, w way, newOp func() operator.Operator) {
 	h := newHost(t, c, w, newOp)
 	generation, frozen := 0, false
 	actions := w.actions(c)

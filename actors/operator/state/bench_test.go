@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -72,8 +73,20 @@ func BenchmarkUpsertBytes(b *testing.B) {
 func BenchmarkFreezeAndEncode(b *testing.B) {
 	s := filled(b, 1_000_000)
 	keys, hashes := randomKeys(1_000_000)
-	discard := func(seg epochs.Segment) error { s.Release(seg.Data); return nil }
-	epoch := messages.Epoch(0)
+	segments, bytes := 0, 0
+	discard := func(seg epochs.Segment) error {
+		segments++
+		bytes += len(seg.Data)
+		s.Release(seg.Data)
+		return nil
+	}
+	epoch := messages.Epoch(1)
+	s.Freeze(epoch)
+	if _, err := s.Encode(nil, discard); err != nil {
+		b.Fatal(err)
+	}
+	segments, bytes = 0, 0
+	var freeze, encode time.Duration
 	b.ReportAllocs()
 	for b.Loop() {
 		for k := range keys {
@@ -81,11 +94,18 @@ func BenchmarkFreezeAndEncode(b *testing.B) {
 			s.Mutate(e)[0]++
 		}
 		epoch++
+		t0 := time.Now()
 		s.Freeze(epoch)
+		t1 := time.Now()
 		if _, err := s.Encode(nil, discard); err != nil {
 			b.Fatal(err)
 		}
+		freeze += t1.Sub(t0)
+		encode += time.Since(t1)
 	}
+	b.ReportMetric(float64(freeze.Microseconds())/float64(b.N), "µs-freeze")
+	b.ReportMetric(float64(encode.Microseconds())/float64(b.N), "µs-encode")
+	b.ReportMetric(float64(bytes)/float64(b.N)/float64(len(keys)), "B/update")
 }
 
 func BenchmarkTimers(b *testing.B) {
