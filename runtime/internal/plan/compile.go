@@ -153,6 +153,8 @@ func (c *compiler) lower(n Node) (flow, error) {
 	switch n := n.(type) {
 	case *Scan:
 		return c.scan(n)
+	case *Alias:
+		return c.lower(n.Input)
 	case *Watermark:
 		return c.watermark(n)
 	case *Project:
@@ -194,7 +196,7 @@ func (c *compiler) scan(n *Scan) (flow, error) {
 	name := c.name("source:" + n.Table.Name)
 	c.out.Sources[name] = n.Table
 	f := flow{schema: n.Table.Schema}
-	st := c.step(name, "read "+n.Table.Name, 0)
+	st := c.step(name, "", 0)
 	if n.Table.Handle == nil || c.cfg.Sink.Sink == nil {
 		c.graph = nil
 	}
@@ -314,7 +316,7 @@ func (c *compiler) sink(f flow) {
 			edges = append(edges, actors.Forward(e.node))
 		}
 	}
-	c.step(name, "write "+target, parallelism, inputs...)
+	c.step(name, "", parallelism, inputs...)
 	if c.graph == nil {
 		return
 	}

@@ -7,7 +7,8 @@ import (
 
 // step is one node of the graph, for EXPLAIN.
 type step struct {
-	name, text  string
+	name        string // of the graph's node
+	text        string // what it does, "" if the name says it
 	parallelism int // 0: that of the input, for a source its partitions
 	in          []stepInput
 	readers     int
@@ -101,7 +102,11 @@ func (c *Compiled) stages() string {
 	for i, l := range lists {
 		fmt.Fprintf(&b, "%d. %s%s\n", i+1, howMany(l[0].parallelism), origin(l[0], stage))
 		for _, s := range l {
-			fmt.Fprintf(&b, "   %s: %s\n", s.name, s.text)
+			b.WriteString("   " + s.name)
+			if s.text != "" {
+				b.WriteString(": " + s.text)
+			}
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()
@@ -128,4 +133,12 @@ func origin(s *step, stage map[*step]int) string {
 		text += " by " + strings.Join(keys, ", ")
 	}
 	return text
+}
+
+// detail is describe without the kind of step.
+func detail(n Node) string {
+	if _, rest, ok := strings.Cut(describe(n), ": "); ok {
+		return rest
+	}
+	return ""
 }

@@ -11,16 +11,16 @@ import (
 // Format writes a plan as text, one step a line, inputs below and indented.
 func Format(n Node) string {
 	var b strings.Builder
-	format(&b, n, 0)
+	writeNode(&b, n, 0)
 	return b.String()
 }
 
-func format(b *strings.Builder, n Node, depth int) {
+func writeNode(b *strings.Builder, n Node, depth int) {
 	b.WriteString(strings.Repeat("  ", depth))
 	b.WriteString(describe(n))
 	b.WriteByte('\n')
 	for _, in := range n.Inputs() {
-		format(b, in, depth+1)
+		writeNode(b, in, depth+1)
 	}
 }
 

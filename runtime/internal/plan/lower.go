@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/streamd-io/streamd/actors/operator"
@@ -29,7 +30,7 @@ func (c *compiler) watermark(n *Watermark) (flow, error) {
 		return flow{}, err
 	}
 	cfg := eventtime.Config{Column: n.Column, Delay: n.Delay, MaxFutureSkew: c.cfg.MaxFutureSkew}
-	return c.stateless(in, "watermark", describe(n), in.schema, func() operator.Operator { return eventtime.New(cfg) }), nil
+	return c.stateless(in, "watermark", detail(n), in.schema, func() operator.Operator { return eventtime.New(cfg) }), nil
 }
 
 // failed is an operator whose expressions do not compile. Compile has compiled
@@ -90,15 +91,11 @@ func (c *compiler) compute(in flow, kind string, cols []computed) (flow, error) 
 	if err != nil {
 		return flow{}, err
 	}
-	text := kind
+	list := make([]string, len(cols))
 	for i, x := range cols {
-		sep := ", "
-		if i == 0 {
-			sep = " "
-		}
-		text += sep + x.name
+		list[i] = x.name
 	}
-	return c.stateless(in, kind, text, cfg.Schema(), func() operator.Operator {
+	return c.stateless(in, kind, strings.Join(list, ", "), cfg.Schema(), func() operator.Operator {
 		cfg, err := c.compileColumns(cols)
 		if err != nil {
 			return failed{err}
@@ -111,7 +108,7 @@ func (c *compiler) filter(in flow, cond expr.Node) (flow, error) {
 	if _, err := expr.Compile(cond, c.cfg.Expr); err != nil {
 		return flow{}, fault.Wrap(fault.Config, err, "filter")
 	}
-	return c.stateless(in, "filter", "filter "+cond.String(), in.schema, func() operator.Operator {
+	return c.stateless(in, "filter", cond.String(), in.schema, func() operator.Operator {
 		e, err := expr.Compile(cond, c.cfg.Expr)
 		if err != nil {
 			return failed{err}
@@ -148,7 +145,7 @@ func (c *compiler) generate(in flow, n *Generate) (flow, error) {
 	if err != nil {
 		return flow{}, err
 	}
-	return c.stateless(in, "generate", describe(n), schema, func() operator.Operator { return explode.New(cfg) }), nil
+	return c.stateless(in, "generate", detail(n), schema, func() operator.Operator { return explode.New(cfg) }), nil
 }
 
 // aggregation is an Aggregate being lowered: the columns its operator reads and
@@ -219,7 +216,7 @@ func (a *aggregation) call(call *AggCall, name string) error {
 	agg := aggregate.Agg{Func: call.Name, Arg: -1, Filter: -1, Name: name}
 	cond := call.Filter
 	if len(call.Args) > 0 {
-		agg.Arg = a.column(call.Args[0], name)
+		agg.Arg = a.column(call.Args[0], call.Args[0].String())
 	}
 	if call.IgnoreNulls {
 		present, err := expr.Call("is not null", call.Args[0])
@@ -237,7 +234,7 @@ func (a *aggregation) call(call *AggCall, name string) error {
 		if cond.Type().Kind == messages.Null {
 			cond = expr.NullOf(messages.T(messages.Boolean))
 		}
-		agg.Filter = a.column(cond, name+" filter")
+		agg.Filter = a.column(cond, cond.String())
 	}
 	a.cfg.Aggs = append(a.cfg.Aggs, agg)
 	return nil
@@ -287,7 +284,7 @@ func (c *compiler) aggregate(n *Aggregate) (flow, error) {
 	if len(cfg.Keys) == 0 || c.cfg.Mode == Complete {
 		parallelism = 1 // one group has no use for more; a whole table comes from one place
 	}
-	e := c.stage(in, uid, describe(n), parallelism, cfg.Keys, func() operator.Operator {
+	e := c.stage(in, uid, detail(n), parallelism, cfg.Keys, func() operator.Operator {
 		op, err := aggregate.New(cfg)
 		if err != nil {
 			return failed{err}
@@ -347,7 +344,7 @@ func (c *compiler) sort(in flow, n *Sort, most int64) (flow, error) {
 		}
 	}
 	cfg.Schema = in.schema
-	e := c.stage(in, c.name("sort"), describe(n), 1, nil, func() operator.Operator { return order.New(cfg) })
+	e := c.stage(in, c.name("sort"), detail(n), 1, nil, func() operator.Operator { return order.New(cfg) })
 	out := flow{ends: []end{e}, schema: in.schema, final: in.final}
 	if len(cols) > width {
 		return c.compute(out, "project", cols[:width])
@@ -386,6 +383,6 @@ func (c *compiler) limit(n *Limit) (flow, error) {
 	if err := c.state(uid, limit.New(cfg)); err != nil {
 		return flow{}, err
 	}
-	e := c.stage(in, uid, describe(n), 1, nil, func() operator.Operator { return limit.New(cfg) })
+	e := c.stage(in, uid, detail(n), 1, nil, func() operator.Operator { return limit.New(cfg) })
 	return flow{ends: []end{e}, schema: in.schema, final: in.final || !cfg.Complete}, nil
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/runtime/internal/expr"
 )
 
@@ -169,11 +170,27 @@ func mapAggregate(n *Aggregate, f func(expr.Node) expr.Node, all func([]expr.Nod
 // foldAll computes what is constant. Conditions that are always true go.
 func foldAll(n Node, opts expr.Options) Node {
 	n = mapInputs(n, func(in Node) Node { return foldAll(in, opts) })
-	n = mapExprs(n, func(e expr.Node) expr.Node { return expr.Fold(e, opts) })
+	n = mapExprs(n, func(e expr.Node) expr.Node { return expr.Transform(expr.Fold(e, opts), simplify) })
 	if f, ok := n.(*Filter); ok {
 		if lit, ok := f.Cond.(*expr.Literal); ok {
 			if yes, _ := lit.Truth(); yes {
 				return f.Input
+			}
+		}
+	}
+	return n
+}
+
+// simplify takes away the side of AND and OR that decides nothing.
+func simplify(n expr.Node) expr.Node {
+	f, ok := n.(*expr.FuncCall)
+	if !ok || len(f.Args) != 2 || f.Func.Name != "and" && f.Func.Name != "or" {
+		return n
+	}
+	for i, a := range f.Args {
+		if lit, ok := a.(*expr.Literal); ok {
+			if v, known := lit.Truth(); known && v == (f.Func.Name == "and") && f.Args[1-i].Type().Kind == messages.Boolean {
+				return f.Args[1-i]
 			}
 		}
 	}

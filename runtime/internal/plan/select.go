@@ -314,6 +314,9 @@ func (b *block) hook(upTo int, where place) hook {
 		switch e := e.(type) {
 		case *sql.Call:
 			if e.Over != nil {
+				if !Streaming(b.in) {
+					return nil, false, notYet(e.Span, "a window function over rows of a static table")
+				}
 				return nil, false, nil
 			}
 			name := callName(e)
