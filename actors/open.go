@@ -64,6 +64,7 @@ func (s *subtask) openReader(m *openedMsg) error {
 		if err != nil {
 			return err
 		}
+		r.SetSource(operator.HashID([]byte(s.stage.source.name)))
 		m.slots = append(m.slots, r)
 	}
 	var err error

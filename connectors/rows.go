@@ -61,6 +61,7 @@ type Rows struct {
 	builder *messages.Builder
 	decoder format.Decoder
 	policy  OnError
+	source  messages.ID128
 }
 
 // NewRows returns a collector that builds rows of schema s and decodes payloads
@@ -72,7 +73,15 @@ func NewRows(s *messages.Schema, d format.Decoder, policy OnError) *Rows {
 // SetOrigin sets the identity of partition and stream incarnation for lineage.
 // A Reader calls it first in Read whenever it may have changed; it must come
 // before the first row of a Read.
-func (r *Rows) SetOrigin(id messages.ID128) { r.builder.SetOrigin(id) }
+func (r *Rows) SetOrigin(id messages.ID128) {
+	r.builder.SetOrigin(messages.ID128{Hi: id.Hi ^ r.source.Hi, Lo: id.Lo ^ r.source.Lo})
+}
+
+// SetSource makes a hash of the source's name within the query part of the rows'
+// identity, so that two sources of a query, or two readers of the same outside
+// stream, never give rows the same one. The engine calls it once, before the first
+// Read.
+func (r *Rows) SetSource(id messages.ID128) { r.source = id }
 
 // Builder gives direct access for sources that make their own rows: append
 // values, EndRow, then EndUnit with the unit's offset.
