@@ -32,7 +32,7 @@ type family func(name string, arg messages.Type) (f function, result messages.Ty
 
 // families lists them all.
 func families() []family {
-	return []family{counts, sums, averages, extremes, picks, booleans, variances, collections}
+	return []family{counts, sums, averages, extremes, picks, picksBy, booleans, bitwise, variances, moments, collections, approximations}
 }
 
 // input is the rows of one call and the entries of their groups.

@@ -25,6 +25,10 @@ func only(name string, t messages.Type) Config {
 	}
 }
 
+func pair(x, y messages.Type) messages.Type { return messages.StructType(field("x", x), field("y", y)) }
+
+func by(x, y any) []any { return []any{x, y} }
+
 func window(start, end int64) []any { return []any{start, end} }
 
 func TestFunctionsFollowTheRulesForNull(t *testing.T) {
@@ -75,6 +79,17 @@ func TestFunctionsFollowTheRulesForNull(t *testing.T) {
 		{"stddev", messages.T(messages.Double), []any{1.0}, nil, nil},
 		{"var_pop", messages.T(messages.Double), []any{1.0}, nil, 0.0},
 		{"variance", messages.T(messages.Double), []any{nil}, nil, nil},
+		{"bit_and", messages.T(messages.Int), []any{7, nil}, []any{13}, 5},
+		{"bit_or", messages.T(messages.Int), []any{1}, []any{nil, 4}, 5},
+		{"bit_xor", messages.T(messages.TinyInt), []any{-1}, []any{1}, -2},
+		{"bit_xor", big, []any{nil}, nil, nil},
+		{"max_by", pair(messages.T(messages.String), messages.T(messages.Double)), []any{by("a", -1.5), by("b", nil)}, []any{by("c", math.NaN()), by("d", math.Inf(1))}, "c"},
+		{"min_by", pair(messages.T(messages.String), messages.T(messages.Double)), []any{by("a", -1.5)}, []any{by("b", -2), by("c", 0.0)}, "b"},
+		{"max_by", pair(big, messages.T(messages.String)), []any{by(nil, "b")}, []any{by(1, "a")}, nil},
+		{"min_by", pair(big, decimal), []any{by(1, dec(-5))}, []any{by(2, dec(3)), by(3, dec(-5))}, 1},
+		{"min_by", pair(big, messages.T(messages.Int)), []any{by(1, nil)}, nil, nil},
+		{"approx_count_distinct", messages.T(messages.String), []any{"a", "b", "a", nil}, []any{"b", ""}, 3},
+		{"approx_count_distinct", big, []any{nil}, nil, 0},
 		{"collect_list", big, []any{3, nil, 3}, []any{1}, []any{3, 3, 1}},
 		{"collect_list", messages.ArrayType(big), []any{[]any{1, nil}}, []any{[]any{}}, []any{[]any{1, nil}, []any{}}},
 		{"array_agg", big, []any{nil}, nil, []any{}},
@@ -120,7 +135,7 @@ func TestFunctionsFollowTheRulesForNull(t *testing.T) {
 func expected(t *testing.T, cfg Config, _ []any) (any, bool) {
 	t.Helper()
 	switch cfg.Aggs[0].Func {
-	case "count":
+	case "count", "approx_count_distinct":
 		return 0, true
 	case "collect_list", "array_agg", "collect_set":
 		return []any{}, true
@@ -292,6 +307,70 @@ func TestLargeSetsKeepEachValueOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("set (-got +want):\n%s", diff)
+	}
+}
+
+func TestMomentsEqualThePublishedOnes(t *testing.T) {
+	// The answer of Spark's group-by suite for 1, 1, 2, 2, 3, 3, 3 and NULL.
+	for name, want := range map[string]float64{
+		"variance": 0.8095238095238094, "stddev": 0.8997354108424372, "skewness": -0.2723801058145729, "kurtosis": -1.5069204152249134,
+	} {
+		cfg := only(name, messages.T(messages.Int))
+		o := open(t, cfg)
+		out := &keep{}
+		b := messages.NewPool(cfg.Input).Get()
+		for i, v := range []any{1, 1, 2, 2, 3, 3, nil, 3} {
+			b.Own(0).AppendInt64(int64(i)) // in two slices
+			b.Own(1).AppendInt32(1)
+			operatortest.Append(b.Own(2), v)
+		}
+		b.SetLen(8)
+		if _, err := o.Process(0, b.Publish(), out); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.Watermark(10, out); err != nil {
+			t.Fatal(err)
+		}
+		last := out.batches[len(out.batches)-1]
+		if got := last.Column(2).Float64s()[last.Rows()-1]; math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestDistinctCountsAreCloseAndMerge(t *testing.T) {
+	for _, n := range []int{100, 128, 129, 1000, 20_000, 300_000} {
+		cfg := only("approx_count_distinct", messages.T(messages.BigInt))
+		o := open(t, cfg)
+		out := &keep{}
+		for from := 0; from < n; from += 1000 {
+			b := messages.NewPool(cfg.Input).Get()
+			rows := 0
+			for i := from; i < min(n, from+1000); i++ {
+				for _, ts := range []int64{int64(i % 10), 3} { // most values are in both slices
+					b.Own(0).AppendInt64(ts)
+					b.Own(1).AppendInt32(1)
+					b.Own(2).AppendInt64(int64(i) * 7919)
+					rows++
+				}
+			}
+			b.SetLen(rows)
+			if _, err := o.Process(0, b.Publish(), out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := o.Watermark(10, out); err != nil {
+			t.Fatal(err)
+		}
+		last := out.batches[len(out.batches)-1]
+		got := float64(last.Column(2).Int64s()[last.Rows()-1])
+		limit := 0.1 // three standard errors
+		if n <= sketchHashes {
+			limit = 0
+		}
+		if math.Abs(got-float64(n)) > limit*float64(n) {
+			t.Errorf("%d distinct values were counted as %v", n, got)
+		}
 	}
 }
 

@@ -125,4 +125,3 @@ func Example() {
 	// pump is silent after 2 readings
 	// 1 device left
 }
-
