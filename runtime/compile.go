@@ -11,7 +11,6 @@ import (
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/runtime/internal/expr"
 	"github.com/streamd-io/streamd/runtime/internal/plan"
-	"github.com/streamd-io/streamd/runtime/internal/sql"
 )
 
 // compile turns the plan of a query into a graph, bound to its sink. It reports
@@ -41,7 +40,7 @@ func (sc *script) compile(p *prepared) bool {
 		return false
 	}
 	p.compiled = c
-	p.text = fmt.Sprintf("Query %s (output mode %s)\n%s", p.name, mode, c.Explain())
+	p.text = fmt.Sprintf("Query %s (output mode %s)\n%s", p.name, mode, c.Explain(p.extended))
 	return true
 }
 

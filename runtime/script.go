@@ -2,10 +2,13 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/streamd-io/streamd/connectors/option"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/runtime/internal/deploy"
 	"github.com/streamd-io/streamd/runtime/internal/plan"
 	"github.com/streamd-io/streamd/runtime/internal/sql"
 )
@@ -307,4 +310,51 @@ func (s *Session) ExplainScript(ctx context.Context, name, script string) (strin
 		out += q.text + "\n"
 	}
 	return out, nil
+}
+
+// ValidateAgainst checks that the checkpoints in the session's directory fit the
+// queries of a script. It starts nothing.
+func (s *Session) ValidateAgainst(ctx context.Context, name, script string) error {
+	sc := s.prepare(ctx, script)
+	if err := scriptError(name, sc.src, sc.errs); err != nil {
+		return err
+	}
+	stored, err := s.Stored()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range sc.queries {
+		if !slices.Contains(stored, p.name) {
+			continue
+		}
+		if err := s.checkStored(ctx, p); err != nil {
+			errs = append(errs, fmt.Errorf("query %q: %w", p.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkStored compares a query with the newest record of its checkpoint.
+func (s *Session) checkStored(ctx context.Context, p *prepared) (err error) {
+	store, err := s.stores.open(ctx, p.name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := store.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	records, _, err := store.Committed(ctx)
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	rec, err := epochs.DecodeRecord(records[0].Data)
+	if err != nil {
+		return err
+	}
+	return deploy.CheckPlan(func(old epochs.Plan) error {
+		return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState)
+	}, rec)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/streamd-io/streamd/runtime/internal/expr"
 	"github.com/streamd-io/streamd/runtime/internal/plan"
 	"github.com/streamd-io/streamd/runtime/internal/sql"
 )
@@ -22,6 +23,7 @@ func (sc *script) explain(st *sql.Explain) {
 		sc.fail(configError(st.Span, classNotYet, "EXPLAIN takes a SELECT, an INSERT or a CREATE QUERY"))
 		return
 	}
+	p.extended = st.Extended
 	if sc.plan(p) {
 		sc.steps = append(sc.steps, step{print: func() string { return p.text + "\n" }})
 	}
@@ -46,7 +48,7 @@ func (sc *script) show(st *sql.Show) {
 		case sql.ShowViews:
 			lines = c.names(func(k string) bool { return c.views[k] != nil })
 		case sql.ShowFunctions:
-			lines = plan.Functions()
+			lines = expr.Builtins().Names()
 		}
 		return strings.Join(append(lines, ""), "\n")
 	}})
@@ -84,7 +86,7 @@ func (d *definition) connectorName() string {
 
 // selectAll is SELECT * FROM name.
 func selectAll(n sql.Name) *sql.Query {
-	st, err := sql.ParseStatement("SELECT * FROM " + sql.FormatName(n))
+	st, err := sql.ParseStatement("SELECT * FROM " + Col(n.String()).text)
 	if err != nil {
 		return &sql.Query{Span: n.Span} // cannot be: the name was parsed before
 	}

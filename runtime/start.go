@@ -28,6 +28,7 @@ type prepared struct {
 	sink           *definition
 	options        []sql.Option
 	implicit       bool // named after its sink
+	extended       bool // EXPLAIN EXTENDED
 
 	values   option.Values
 	compiled *plan.Compiled

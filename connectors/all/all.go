@@ -12,7 +12,9 @@ import (
 	"github.com/streamd-io/streamd/connectors/format/json"
 	"github.com/streamd-io/streamd/connectors/format/text"
 	"github.com/streamd-io/streamd/connectors/memory"
+	"github.com/streamd-io/streamd/connectors/nats"
 	"github.com/streamd-io/streamd/connectors/rate"
+	"github.com/streamd-io/streamd/connectors/socket"
 )
 
 // Connectors returns the connectors in the order of the reference page. The
@@ -20,7 +22,9 @@ import (
 // reach its sources and sinks puts the record of its own hub in its place.
 func Connectors() []connectors.Connector {
 	return []connectors.Connector{
+		nats.Connector(),
 		file.Connector(),
+		socket.Connector(),
 		rate.Connector(),
 		console.Connector(),
 		memory.NewHub().Connector(),

@@ -117,11 +117,20 @@ func (r *Runner) choose(ctx context.Context, store epochs.Segments, records []ep
 		return nil, fault.Wrap(fault.Config, err, "commit record %d", records[pick].Epoch)
 	}
 	if r.cfg.CheckPlan != nil {
-		if err := r.cfg.CheckPlan(rec.Plan); err != nil {
-			return nil, fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrIncompatible, err), "")
+		if err := CheckPlan(r.cfg.CheckPlan, rec); err != nil {
+			return nil, err
 		}
 	}
 	return rec, nil
+}
+
+// CheckPlan asks check whether the state of a record fits; the error wraps
+// ErrIncompatible.
+func CheckPlan(check func(old epochs.Plan) error, rec *epochs.Record) error {
+	if err := check(rec.Plan); err != nil {
+		return fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrIncompatible, err), "epoch %d", rec.Epoch)
+	}
+	return nil
 }
 
 func list(records []epochs.StoredRecord) string {
