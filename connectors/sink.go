@@ -104,8 +104,10 @@ type Committer interface {
 	// Recover fences older attempts and finishes or undoes what they left: rows
 	// of committed epochs must end up visible, and rows of later epochs either
 	// invisible or known, so that writing them again has no effect. last is the
-	// token of the last committed epoch, nil if there is none. It is repeated
-	// from the start when it fails or the process dies inside it.
+	// token of the last committed epoch, nil if there is none. Neither Commit of
+	// that epoch nor that of the one before needs to have happened, so a token
+	// must hold all that is needed for epochs whose Commit has not returned. It is
+	// repeated from the start when it fails or the process dies inside it.
 	Recover(ctx context.Context, epoch messages.Epoch, last Token) error
 	// Writer opens the writer of one subtask.
 	Writer(ctx context.Context, subtask, parallelism int) (Writer, error)

@@ -29,6 +29,27 @@ const (
 	Enum          // one of Values
 )
 
+// String describes the kind for the reference page.
+func (k Kind) String() string {
+	switch k {
+	case String:
+		return "text"
+	case Int:
+		return "whole number"
+	case Bool:
+		return "true or false"
+	case Duration:
+		return "duration"
+	case Bytes:
+		return "size"
+	case Secret:
+		return "secret text"
+	case Enum:
+		return "one of a list"
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
 // Option describes one key.
 type Option struct {
 	Name     string
