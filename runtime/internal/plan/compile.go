@@ -86,7 +86,11 @@ func Compile(n Node, cfg CompileConfig) (*Compiled, error) {
 	if errs := Check(n, cfg.Mode); len(errs) > 0 {
 		return nil, Errors(errs)
 	}
-	opt := Optimize(n, cfg.Expr)
+	return compile(n, Optimize(n, cfg.Expr), cfg)
+}
+
+// compile lowers opt, which has the rows of n.
+func compile(n, opt Node, cfg CompileConfig) (*Compiled, error) {
 	c := &compiler{cfg: &cfg, graph: actors.NewGraph(), used: map[string]int{}, out: &Compiled{
 		Schema: Schema(n), UpdateKey: updateKey(opt, cfg.Mode), Sources: map[string]*Table{},
 		logical: n, optimized: opt, config: &cfg,

@@ -363,7 +363,7 @@ func wholeNumbers(v any) any {
 func texts(rows [][]any) []string {
 	out := []string{}
 	for _, r := range rows {
-		out = append(out, fmt.Sprint(r...))
+		out = append(out, fmt.Sprint(r))
 	}
 	return out
 }

@@ -9,7 +9,7 @@ import (
 type step struct {
 	name        string // of the graph's node
 	text        string // what it does, "" if the name says it
-	parallelism int // 0: that of the input, for a source its partitions
+	parallelism int    // 0: that of the input, for a source its partitions
 	in          []stepInput
 	readers     int
 }

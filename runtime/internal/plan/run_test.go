@@ -1,0 +1,185 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/streamd-io/streamd/connectors/memory"
+)
+
+// feed is a table with rows in several partitions.
+type feed struct {
+	name, columns string
+	watermark     string
+	parts         [][][]any // unit by unit of one row
+}
+
+// randomFeeds are rows with NULLs and repeated keys; times rise within a partition,
+// so that none is late, at any interleaving.
+func randomFeeds(seed uint64) []feed {
+	r := rand.New(rand.NewPCG(seed, 7))
+	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	maybe := func(v any) any {
+		if r.IntN(8) == 0 {
+			return nil
+		}
+		return v
+	}
+	bids := feed{name: "bids", columns: "k int, v bigint, name string, ts timestamp, tags array<string>", watermark: "ts"}
+	for range 3 {
+		var rows [][]any
+		now := at
+		for range 60 {
+			now = now.Add(time.Duration(r.IntN(1500)) * time.Millisecond)
+			tags := []any{"x", "y", "z"}[:r.IntN(4)]
+			rows = append(rows, []any{maybe(r.IntN(5)), maybe(r.IntN(100)), maybe(string(rune('a' + r.IntN(3)))), now, maybe(tags)})
+		}
+		bids.parts = append(bids.parts, append(rows, []any{nil, nil, "end", at.Add(time.Hour), nil}))
+	}
+	other := feed{name: "other", columns: "id int, amount bigint, at timestamp", watermark: "at"}
+	for range 2 {
+		var rows [][]any
+		now := at
+		for range 40 {
+			now = now.Add(time.Duration(r.IntN(2000)) * time.Millisecond)
+			rows = append(rows, []any{maybe(r.IntN(5)), maybe(r.IntN(100)), now})
+		}
+		other.parts = append(other.parts, append(rows, []any{nil, nil, at.Add(time.Hour)}))
+	}
+	return []feed{bids, other}
+}
+
+// run compiles a query, reads the feeds to their end and returns the result.
+func run(t *testing.T, feeds []feed, text string, cfg CompileConfig, optimize bool) [][]any {
+	t.Helper()
+	cat := &testCatalog{}
+	rows := uint64(0)
+	var sources []*memory.Source
+	for _, f := range feeds {
+		s := schemaOf(t, f.columns)
+		src := memory.NewSourceWith(s, memory.SourceOptions{Partitions: len(f.parts)})
+		cat.add(f.name, &Table{Name: f.name, Schema: s, Streaming: true, Handle: memoryTable{src}, Watermark: &WatermarkDecl{Column: f.watermark}})
+		sources = append(sources, src)
+	}
+	n, errs := FromSelect(parseQuery(t, text), cat, Options{})
+	if len(errs) > 0 {
+		t.Fatal(render(text, errs))
+	}
+	if errs := Check(n, cfg.Mode); len(errs) > 0 {
+		t.Fatal(render(text, errs))
+	}
+	sink := memory.NewSink()
+	cfg.Sink = SinkConfig{Name: "out", Sink: sink}
+	opt := placeWatermarks(n)
+	if optimize {
+		opt = Optimize(n, cfg.Expr)
+	}
+	c, err := compile(n, opt, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]int{}
+	for _, table := range c.Sources {
+		used[table.Name]++
+	}
+	for i, f := range feeds {
+		for p, units := range f.parts {
+			for _, u := range units {
+				if err := sources[i].AddTo(p, u); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rows += uint64(len(units) * used[f.name])
+		}
+	}
+	e := newEngine(t)
+	e.start(c)
+	e.settle(rows)
+	e.stop()
+	if cfg.Mode == Update && c.UpdateKey == nil {
+		return sink.Log()
+	}
+	return sink.Rows()
+}
+
+// someQueries are queries whose result depends on nothing but the rows.
+var someQueries = []struct {
+	mode Mode
+	text string
+}{
+	{Append, "SELECT k, v * 2 AS d, name FROM bids WHERE v > 10"},
+	{Append, "SELECT d, name FROM (SELECT v + k AS d, name, v FROM bids) x WHERE d > 20 AND name <> 'b'"},
+	{Append, "SELECT x.n FROM (SELECT *, name AS n FROM (SELECT * FROM bids) y WHERE v < 50) x WHERE x.n IS NOT NULL AND k = 1"},
+	{Append, "SELECT k, tag FROM (SELECT k, v, explode(tags) AS tag FROM bids) x WHERE v > 30 AND tag <> 'y'"},
+	{Append, "SELECT k, i, tag FROM bids LATERAL VIEW OUTER posexplode(tags) t AS i, tag WHERE k > 1"},
+	{Append, "SELECT w.start AS s, w.end AS e, v FROM (SELECT window(ts, '10 seconds', '4 seconds', '1 second') AS w, v, k FROM bids) x WHERE k = 2"},
+	{Append, "SELECT k, v FROM bids UNION ALL SELECT id, amount FROM other UNION ALL SELECT k, v + 1 FROM bids WHERE v > 90"},
+	{Append, "SELECT a FROM (SELECT k AS a, v AS b FROM bids UNION ALL SELECT id, amount FROM other) u WHERE b > 70"},
+	{Append, "SELECT k, window.start AS s, count(*) AS n, sum(v) AS t FROM bids GROUP BY k, window(ts, '7 seconds')"},
+	{Append, "SELECT window.end AS e, k, max(v) - min(v) AS r FROM bids WHERE name <> 'c' GROUP BY window(ts, '12 seconds', '5 seconds'), k HAVING count(*) > 1"},
+	{Append, "SELECT aw.start AS s, count(v) AS n FROM (SELECT window(ts, '12 seconds', '5 seconds') AS aw, v FROM bids) x GROUP BY aw"},
+	{Append, "SELECT window, max(window.end) AS e, count(*) AS n FROM bids GROUP BY window(ts, '10 seconds')"},
+	{Append, "SELECT ts, count(*) AS n FROM bids GROUP BY ts"},
+	{Append, "SELECT w, a, count(*) AS n FROM (SELECT window(t, '20 seconds') AS w, a FROM (SELECT k AS a, ts AS t FROM bids UNION ALL SELECT id, at FROM other) u) x GROUP BY w, a"},
+	{Update, "SELECT k, count(*) AS n, avg(v) AS a FROM bids GROUP BY k"},
+	{Update, "SELECT k % 2 AS odd, name, sum(v) FILTER (WHERE v > 50) AS big, min(name) AS m FROM bids GROUP BY k % 2, name"},
+	{Update, "SELECT count(*) AS n, sum(k) AS s FROM bids"},
+	{Update, "SELECT a, count(*) AS n FROM (SELECT k AS a FROM bids UNION ALL SELECT id FROM other) u WHERE a > 1 GROUP BY a"},
+	{Update, "SELECT window, count(v) AS n FROM bids GROUP BY window(ts, '30 seconds')"},
+	{Complete, "SELECT k, count(*) AS n FROM bids WHERE v > 5 GROUP BY k ORDER BY n DESC, k LIMIT 3"},
+	{Complete, "SELECT tag, count(*) AS n FROM (SELECT explode(tags) AS tag FROM bids) x GROUP BY tag HAVING tag <> 'z' ORDER BY length(tag), tag DESC"},
+	{Complete, "SELECT name, sum(v) AS s FROM bids GROUP BY name"},
+}
+
+// TestOptimizedPlansGiveTheSameRows runs each query as written and optimized, with
+// one subtask and with several; all must agree.
+func TestOptimizedPlansGiveTheSameRows(t *testing.T) {
+	feeds := randomFeeds(3)
+	for _, q := range someQueries {
+		text := q.text
+		t.Run(text, func(t *testing.T) {
+			ordered := strings.Contains(text, "ORDER BY")
+			result := func(parallelism int, optimize bool) []string {
+				rows := texts(run(t, feeds, text, CompileConfig{Mode: q.mode, Parallelism: parallelism}, optimize))
+				if !ordered {
+					slices.Sort(rows)
+				}
+				return rows
+			}
+			want := result(1, false)
+			if len(want) == 0 {
+				t.Fatal("the query gives no rows, so it shows nothing")
+			}
+			for _, p := range []int{1, 3} {
+				if diff := gocmp.Diff(result(p, true), want); diff != "" {
+					t.Errorf("%d subtasks, -optimized +as written:\n%s", p, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestAWindowedCountAgreesWithGo counts in Go what the query counts.
+func TestAWindowedCountAgreesWithGo(t *testing.T) {
+	feeds := randomFeeds(11)
+	want := map[string]int64{}
+	for _, part := range feeds[0].parts {
+		for _, row := range part[:len(part)-1] { // the last one closes the windows
+			want[fmt.Sprint(row[3].(time.Time).Truncate(10*time.Second), row[0])]++
+		}
+	}
+	const text = "SELECT window.start AS s, k, count(*) AS n FROM bids GROUP BY window(ts, '10 seconds'), k"
+	got := map[string]int64{}
+	for _, r := range run(t, feeds, text, CompileConfig{Parallelism: 2}, true) {
+		got[fmt.Sprint(r[0], r[1])] += r[2].(int64)
+	}
+	if diff := gocmp.Diff(got, want); diff != "" {
+		t.Errorf("-got +want:\n%s", diff)
+	}
+}
