@@ -80,8 +80,6 @@ type Store struct {
 	gc collector
 }
 
-var _ epochs.Segments = (*Store)(nil)
-
 // Open opens the store in dir, which is created if it does not exist, readable
 // for its owner only. The caller closes it. The error wraps epochs.ErrLocked,
 // ErrNewerFormat, ErrDamaged or ErrNoSpace if one of these is the reason.

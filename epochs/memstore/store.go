@@ -28,8 +28,6 @@ type store struct {
 	bytes, lastBytes int64
 }
 
-var _ epochs.Segments = (*store)(nil)
-
 // usable reports why the store may not be used. The disk's mutex is held.
 func (s *store) usable(ctx context.Context) error {
 	switch {
