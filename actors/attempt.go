@@ -3,6 +3,8 @@ package actors
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -44,6 +46,9 @@ type AttemptConfig struct {
 	FlushAtEnd bool
 	// StopTimeout is how long a failed attempt waits for its workers; 0 means 30 s.
 	StopTimeout time.Duration
+	// OnRunning, if not nil, is called once everything is restored and open and
+	// sources read; it must not block.
+	OnRunning func()
 	// OnEpoch, if not nil, is called on an actor's goroutine with each durable
 	// commit record; it must not block or change it.
 	OnEpoch func(EpochReport)
@@ -87,6 +92,11 @@ type Attempt struct {
 	last    messages.Epoch
 	final   bool
 	metrics *Metrics
+
+	// mu guards the fields below.
+	mu      sync.Mutex
+	over    bool
+	waiting []*epochMsg // requests that have not been answered, in their order
 }
 
 // Start begins an attempt. It returns at once; what goes wrong is in Err. The
@@ -96,14 +106,15 @@ func (s *System) Start(ctx context.Context, cfg AttemptConfig) (*Attempt, error)
 		return nil, err
 	}
 	cfg.defaults()
-	ctx, cancel := context.WithCancel(ctx)
+	parent := ctx
+	ctx, cancel := context.WithCancel(parent)
 	a := &Attempt{sys: s, cancel: cancel, done: make(chan struct{}), metrics: newMetrics(cfg.Graph)}
 	if cfg.From != nil {
 		a.last = cfg.From.Epoch
 	}
 	q := newQueryActor(s, ctx, cfg, a)
+	q.parent = parent
 	a.pid = s.as.Root.Spawn(s.propsOf(func() actor.Actor { return q }))
-	context.AfterFunc(ctx, func() { s.as.Root.Send(a.pid, &failedMsg{err: ErrStopped}) })
 	return a, nil
 }
 
@@ -148,7 +159,10 @@ func (a *Attempt) Metrics() *Metrics { return a.metrics }
 
 // Stop ends the attempt at once: nothing is lost, the next attempt goes on from
 // the last committed epoch.
-func (a *Attempt) Stop() { a.cancel() }
+func (a *Attempt) Stop() {
+	a.cancel()
+	a.sys.as.Root.Send(a.pid, &failedMsg{err: ErrStopped})
+}
 
 // Drain stops reading, runs the rows in flight through, and ends the attempt
 // with a final epoch.
@@ -158,11 +172,46 @@ func (a *Attempt) Drain() { a.sys.as.Root.Send(a.pid, &drainMsg{}) }
 // now and flushes coalesced output; done is called with nil when it has
 // committed in all sinks, or with an error when the attempt ends before.
 func (a *Attempt) RequestEpoch(done func(error)) {
-	select {
-	case <-a.done:
+	m := &epochMsg{}
+	m.done = func(err error) {
+		if a.answer(m) {
+			done(err)
+		}
+	}
+	a.mu.Lock()
+	over := a.over
+	if !over {
+		a.waiting = append(a.waiting, m)
+	}
+	a.mu.Unlock()
+	if over {
 		done(a.endError())
-	default:
-		a.sys.as.Root.Send(a.pid, &epochMsg{done: done})
+		return
+	}
+	a.sys.as.Root.Send(a.pid, m)
+}
+
+// answer reports whether a request still waits, and ends the wait.
+func (a *Attempt) answer(m *epochMsg) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.Index(a.waiting, m)
+	if i < 0 {
+		return false
+	}
+	a.waiting = slices.Delete(a.waiting, i, i+1)
+	return true
+}
+
+// end closes done and answers the requests that the actor did not live to see.
+func (a *Attempt) end() {
+	close(a.done)
+	a.mu.Lock()
+	a.over = true
+	left := slices.Clone(a.waiting)
+	a.mu.Unlock()
+	for _, m := range left {
+		m.done(a.endError())
 	}
 }
 

@@ -71,9 +71,11 @@ type EdgeKind uint8
 
 // The edge kinds.
 const (
-	ForwardEdge   EdgeKind = iota // subtask i feeds subtask i (modulo the consumer's parallelism)
-	KeyedEdge                     // by the hash of key columns
-	BroadcastEdge                 // every subtask gets every row
+	// ForwardEdge: subtask i feeds subtask i, modulo the consumer's parallelism. A
+	// consumer with such inputs only has at most as many subtasks as they have.
+	ForwardEdge   EdgeKind = iota
+	KeyedEdge              // by the hash of key columns
+	BroadcastEdge          // every subtask gets every row
 )
 
 // Edge is a link from a node, to be passed to the consumer.

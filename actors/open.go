@@ -33,28 +33,32 @@ func (s *subtask) wire(m *wireMsg) {
 		last = s.from.Epoch
 	}
 	s.barrier.aligner = epochs.NewAligner(len(s.inlets), last)
-	s.worker.Submit(func() { s.post(s.openAll()) })
+	o := &openedMsg{wm: messages.NoEventTime}
+	s.opening = o
+	s.worker.Submit(func() {
+		o.err = s.openAll(o)
+		s.post(o)
+	})
 }
 
 // openAll runs in the worker.
-func (s *subtask) openAll() *openedMsg {
-	m := &openedMsg{wm: messages.NoEventTime}
-	if m.err = fault.Inject("rec/restore"); m.err != nil {
-		return m
+func (s *subtask) openAll(m *openedMsg) error {
+	if err := fault.Inject("rec/restore"); err != nil {
+		return err
 	}
-	if m.err = s.openOperators(m); m.err != nil {
-		return m
+	if err := s.openOperators(m); err != nil {
+		return err
 	}
 	if s.sink != nil {
-		m.writer, m.err = s.sink.committer.Writer(s.ctxIO, s.index, s.stage.parallelism)
-		if m.err != nil {
-			return m
+		var err error
+		if m.writer, err = s.sink.committer.Writer(s.ctxIO, s.index, s.stage.parallelism); err != nil {
+			return err
 		}
 	}
 	if s.source != nil {
-		m.err = s.openReader(m)
+		return s.openReader(m)
 	}
-	return m
+	return nil
 }
 
 func (s *subtask) openReader(m *openedMsg) error {
@@ -185,6 +189,7 @@ func (s *subtask) open(m *openedMsg) {
 	for i := range m.ops {
 		links[i] = operator.Link{Op: m.ops[i], Task: m.tasks[i]}
 	}
+	s.opening = nil
 	s.chain = operator.NewChain(links, m.wm, s)
 	if s.source != nil {
 		s.source.reader, s.source.slots, s.source.clock = m.reader, m.slots, m.clock
@@ -198,10 +203,10 @@ func (s *subtask) open(m *openedMsg) {
 	}
 	if s.source == nil {
 		s.wm = m.wm
-	} else {
-		for _, o := range s.outlet {
-			o.watermark(m.wm)
-		}
+	}
+	// The consumers start anew and must hear what they will not be told again.
+	for _, o := range s.outlet {
+		o.watermark(m.wm)
 	}
 	s.opened = true
 	s.ctx.Send(s.query, &subtaskReady{subtask: s.id})

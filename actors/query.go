@@ -27,6 +27,9 @@ type queryActor struct {
 	ctx   actor.Context
 	self  *actor.PID
 
+	parent  context.Context // the caller's; the attempt ends with it
+	unwatch func() bool
+
 	worker  Worker // deploys, checks, writes records
 	commits Worker // commits sinks
 	names   map[string]int
@@ -133,6 +136,7 @@ func (q *queryActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		q.self = ctx.Self()
+		q.unwatch = context.AfterFunc(q.parent, func() { q.post(&failedMsg{err: ErrStopped}) })
 		q.worker = q.newWorker("coordinator")
 		q.commits = q.newWorker("sink commits")
 		q.worker.Submit(func() { q.post(q.deploy()) })
@@ -192,8 +196,13 @@ func (q *queryActor) protocol(msg any) {
 
 // deploy runs in the worker: it finds the partitions, recovers the sinks and
 // plans the stages.
-func (q *queryActor) deploy() *deployedMsg {
-	m := &deployedMsg{partitions: map[*Node][]string{}}
+func (q *queryActor) deploy() (m *deployedMsg) {
+	m = &deployedMsg{partitions: map[*Node][]string{}}
+	defer func() {
+		if v := recover(); v != nil { // what has been opened must be closed
+			m.err = fault.Recovered(v, debug.Stack())
+		}
+	}()
 	counts := map[*Node]int{}
 	for _, n := range q.cfg.Graph.nodes {
 		if n.source == nil {
@@ -215,11 +224,7 @@ func (q *queryActor) deploy() *deployedMsg {
 		if n.sink == nil {
 			continue
 		}
-		c, err := q.openSink(n)
-		if c != nil {
-			m.sinks = append(m.sinks, &sinkRef{node: n, committer: c})
-		}
-		if err != nil {
+		if err := q.openSink(n, m); err != nil {
 			m.err = fault.At(fault.Location{Query: q.cfg.Query, Operator: n.name}, err)
 			return m
 		}
@@ -227,14 +232,15 @@ func (q *queryActor) deploy() *deployedMsg {
 	return m
 }
 
-func (q *queryActor) openSink(n *Node) (connectors.Committer, error) {
+func (q *queryActor) openSink(n *Node, m *deployedMsg) error {
 	c, err := n.sink.Sink.Open(q.ctxIO, connectors.WriteRequest{
 		Query: q.cfg.Query, Sink: n.name, Incarnation: q.cfg.Incarnation, Attempt: q.cfg.Attempt,
 		Schema: n.sink.Schema, Offer: n.sink.Offer, KeyColumns: n.sink.KeyColumns,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	m.sinks = append(m.sinks, &sinkRef{node: n, committer: c})
 	var epoch messages.Epoch
 	var token connectors.Token
 	if r := q.cfg.From; r != nil {
@@ -246,9 +252,9 @@ func (q *queryActor) openSink(n *Node) (connectors.Committer, error) {
 		}
 	}
 	if err := fault.Inject("rec/sink"); err != nil {
-		return c, err
+		return err
 	}
-	return c, c.Recover(q.ctxIO, epoch, token)
+	return c.Recover(q.ctxIO, epoch, token)
 }
 
 // spawn starts the subtasks and tells each its neighbours.
@@ -313,7 +319,7 @@ func (q *queryActor) newSubtask(st *stage, i int, partitions map[*Node][]string,
 			}
 		}
 		k.writes = q.sysWorker(s.workerName("writer"))
-		k.flushes = q.looseWorker()
+		k.flushes = q.looseWorker(s.workerName("flush"))
 		s.sink = k
 	}
 	return s
@@ -322,7 +328,7 @@ func (q *queryActor) newSubtask(st *stage, i int, partitions map[*Node][]string,
 func (q *queryActor) newSource(s *subtask, n *Node, partition string) *sourceHalf {
 	h := &sourceHalf{
 		spec: n.source, partition: partition, frozen: map[messages.Epoch]connectors.Offset{}, restoredWM: messages.NoEventTime,
-		reads: q.looseWorker(), acks: q.sysWorker(s.workerName("reader")),
+		reads: q.looseWorker("read of " + n.name + "/" + partition), acks: q.sysWorker(s.workerName("reader")),
 	}
 	if q.cfg.From == nil {
 		return h
@@ -351,12 +357,12 @@ func nodesOf(st *stage) []*Node {
 // sysWorker makes a worker whose end is reported by stoppedMsg under its name.
 func (q *queryActor) sysWorker(name string) Worker {
 	q.names[name]++
-	return q.looseWorker()
+	return q.looseWorker(name)
 }
 
 // looseWorker makes a worker that is stopped from the end of another one.
-func (q *queryActor) looseWorker() Worker {
-	return q.sys.cfg.Executor.Worker("", func(err error) { q.post(&failedMsg{err: err}) })
+func (q *queryActor) looseWorker(name string) Worker {
+	return q.sys.cfg.Executor.Worker(name, func(err error) { q.post(&failedMsg{err: err}) })
 }
 
 func (q *queryActor) newWorker(name string) Worker { return q.sysWorker(name) }
@@ -386,7 +392,7 @@ func (q *queryActor) close() {
 	for _, ref := range q.subtasks {
 		q.ctx.Stop(ref.pid)
 	}
-	q.sys.cfg.Clock.AfterFunc(q.cfg.StopTimeout, func() { q.post(&stopDeadline{}) })
+	q.stopTimer = q.sys.cfg.Clock.AfterFunc(q.cfg.StopTimeout, func() { q.post(&stopDeadline{}) })
 	root, self := q.sys.as.Root, q.self
 	q.commits.Stop(func() { root.Send(self, &stoppedMsg{name: "sink commits"}) })
 	q.worker.Stop(func() { root.Send(self, &stoppedMsg{name: "coordinator"}) })
@@ -447,7 +453,9 @@ func (q *queryActor) finish() {
 			done(q.att.endError())
 		}
 	}
-	close(q.att.done)
+	q.stopTimer()
+	q.unwatch()
+	q.att.end()
 	q.ctx.Stop(q.self)
 }
 

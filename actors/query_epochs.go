@@ -35,8 +35,8 @@ func (q *queryActor) ready() {
 	if len(q.requests) > 0 {
 		q.step(epochs.EpochRequested{})
 	}
-	if q.draining {
-		q.toSources(&stopReading{})
+	if q.cfg.OnRunning != nil {
+		q.cfg.OnRunning()
 	}
 }
 
@@ -53,9 +53,11 @@ func (q *queryActor) drain() {
 		return
 	}
 	q.draining = true
-	if q.coord != nil {
-		q.toSources(&stopReading{})
+	if q.coord == nil {
+		q.fail(ErrStopped) // nothing has been read yet, so there is nothing to drain
+		return
 	}
+	q.toSources(&stopReading{})
 }
 
 // readingEnded counts sources that have stopped: after a drain, or since they
@@ -385,7 +387,9 @@ func (q *queryActor) acknowledge(e messages.Epoch) {
 	if len(q.history) > epochs.Retain {
 		q.history = q.history[1:]
 	}
-	keep, injected := q.history[0], q.injected
+	// The precheck of the next epoch may be in front of this task in the worker, so
+	// that the epoch may have stored segments by the time the task runs.
+	keep, injected := q.history[0], q.injected+1
 	store, ctx, log, query := q.cfg.Store, q.ctxIO, q.sys.cfg.Log, q.cfg.Query
 	q.worker.Submit(func() {
 		if err := store.Drop(ctx, keep, injected); err != nil && ctx.Err() == nil {

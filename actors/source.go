@@ -150,7 +150,7 @@ func (s *subtask) endOfInput() {
 	src := s.source
 	src.ended, src.stopping = true, true
 	s.tellChanged()
-	s.broadcast(messages.End{})
+	s.silence = ends // behind the rows that the chain still has
 	s.sayStopped()
 }
 
@@ -227,11 +227,12 @@ func (s *subtask) idleTick(m *idleTick) {
 	}
 	src.idleStop = nil
 	if len(src.ready) > 0 || s.chain.Busy() || s.outputBlocked() {
+		s.armIdle() // held up is not idle; look again later
 		return
 	}
 	src.idle = true
 	s.tellChanged()
-	s.broadcast(messages.Idle{})
+	s.silence = goesIdle
 }
 
 // freeze notes the partition's position for epoch e.

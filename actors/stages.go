@@ -67,8 +67,26 @@ func planStages(g *Graph, partitions map[*Node]int) []*stage {
 			l.from.outs = append(l.from.outs, l)
 			s.ins = append(s.ins, l)
 		}
+		s.parallelism = min(s.parallelism, s.fed())
 	}
 	return stages
+}
+
+// fed is how many subtasks of the stage its inputs can reach: row-by-row edges
+// reach one subtask per producer, and a subtask without a producer would never
+// see a marker.
+func (s *stage) fed() int {
+	if s.source != nil {
+		return s.parallelism
+	}
+	n := 0
+	for _, l := range s.ins {
+		if l.kind != ForwardEdge {
+			return s.parallelism
+		}
+		n = max(n, l.from.parallelism)
+	}
+	return n
 }
 
 func (s *stage) append(n *Node) {

@@ -14,6 +14,15 @@ import (
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
+// silence is why a subtask will send no rows.
+type silence uint8
+
+const (
+	speaks   silence = iota
+	goesIdle         // for the time being
+	ends
+)
+
 // subtask is the actor of one subtask of a stage. Its fields belong to the
 // actor; workers get what they need as arguments and answer by messages.
 //
@@ -36,7 +45,8 @@ type subtask struct {
 	self    *actor.PID
 	dead    bool
 	opened  bool
-	changed bool // the query actor knows that there is something to commit
+	opening *openedMsg // what the worker opens, until it is taken over
+	changed bool       // the query actor knows that there is something to commit
 
 	inlets []*inlet
 	next   int // where the search for an element starts, for fairness
@@ -44,8 +54,10 @@ type subtask struct {
 	outlet []*outlet // all outlets, by index
 	wm     messages.EventTime
 	chain  *operator.Chain
-	worker Worker // opening, restoring, storing segments
-	from   *epochs.Record
+	// silence is what the consumers are to be told as soon as the chain is at rest.
+	silence silence
+	worker  Worker // opening, restoring, storing segments
+	from    *epochs.Record
 
 	source  *sourceHalf
 	sink    *sinkHalf
@@ -124,9 +136,6 @@ func (s *subtask) discard(msg any) {
 	if m, ok := msg.(*polledMsg); ok && m.b != nil {
 		m.b.Release()
 	}
-	if m, ok := msg.(*openedMsg); ok {
-		s.closeOpened(m)
-	}
 }
 
 // receive takes an element off an edge.
@@ -161,6 +170,8 @@ func (s *subtask) work() {
 				s.fail(err)
 				return
 			}
+		case s.silence != speaks:
+			s.fallSilent()
 		case s.barrier.aligned:
 			s.noteBlocked(false)
 			s.atMarker()
@@ -238,11 +249,11 @@ func (s *subtask) accept(k int, in *inlet, el messages.Element) {
 	case messages.Idle:
 		in.idle = true
 		s.advance()
-		s.forwardIdle()
+		s.quiet()
 	case messages.End:
 		in.ended = true
 		s.advance()
-		s.forwardEnd()
+		s.quiet()
 	case messages.Marker:
 		aligned, err := s.barrier.aligner.Marker(k, el)
 		if err != nil {
@@ -270,24 +281,31 @@ func (s *subtask) advance() {
 	}
 }
 
-// forwardIdle tells the consumers that this subtask sends nothing when none of
-// its inputs does.
-func (s *subtask) forwardIdle() {
+// quiet notes what the consumers must be told when no input sends anything for
+// the time being, or ever.
+func (s *subtask) quiet() {
+	ended := true
 	for _, in := range s.inlets {
 		if !in.idle && !in.ended {
 			return
 		}
+		ended = ended && in.ended
 	}
-	s.broadcast(messages.Idle{})
+	s.silence = goesIdle
+	if ended {
+		s.silence = ends
+	}
 }
 
-func (s *subtask) forwardEnd() {
-	for _, in := range s.inlets {
-		if !in.ended {
-			return
-		}
+// fallSilent tells the consumers, behind everything that came before.
+func (s *subtask) fallSilent() {
+	was := s.silence
+	s.silence = speaks
+	if was == ends {
+		s.broadcast(messages.End{})
+		return
 	}
-	s.broadcast(messages.End{})
+	s.broadcast(messages.Idle{})
 }
 
 func (s *subtask) broadcast(el messages.Element) {
@@ -368,10 +386,13 @@ func (s *subtask) shutdown() {
 	if s.sink != nil {
 		s.sink.shutdown(stopped)
 	}
-	chain := s.chain
+	chain, opening := s.chain, s.opening
 	name := s.workerName("state")
 	s.worker.Stop(func() {
 		defer stopped(name)()
+		if opening != nil { // opened, or in part, but never taken over
+			s.closeOpened(opening)
+		}
 		if chain != nil {
 			if err := chain.Close(); err != nil {
 				s.sys.cfg.Log.Warn("close operator", "query", s.cfg.Query, "operator", s.stage.name(), "subtask", s.index, "error", err)
