@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"context"
+	"slices"
+
+	"github.com/streamd-io/streamd/actors/operator/state"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+)
+
+// groupKey is a window (start) and a key.
+type groupKey struct{ start, key int64 }
+
+// bounds are the least and the most rows of a group: what keeps the delay is in
+// it, what is behind its own partition's watermark may be.
+type bounds struct {
+	must, may       int64
+	mustSum, maySum int64
+}
+
+// naive computes the windows from the whole input, and the least and most rows
+// that are late. With one partition everything is exact.
+func (r *run) naive() (groups map[groupKey]bounds, lateMust, lateMay int64) {
+	groups = map[groupKey]bounds{}
+	exact := len(r.parts) == 1
+	for _, p := range r.parts {
+		before, _ := p.watermarks(r.delay)
+		for i, in := range p.rows {
+			if !r.kept(in) {
+				continue
+			}
+			ts := in[colTime]
+			open := 0
+			for start := ts - ts%r.slide; start+r.size > ts; start -= r.slide {
+				k := groupKey{start, in[colKey]}
+				b := groups[k]
+				switch {
+				case ts > before[i] || exact && start+r.size > before[i]:
+					b.must++
+					b.mustSum += in[colValue]
+					open++
+				case !exact:
+					b.may++
+					b.maySum += in[colValue]
+				}
+				groups[k] = b
+			}
+			if open == 0 {
+				lateMay++
+				if exact {
+					lateMust++
+				}
+			}
+		}
+	}
+	return groups, lateMust, lateMay
+}
+
+// kept tells whether a row passes the filter before the group.
+func (r *run) kept(in row) bool { return thirds.keeps(in[colValue]) }
+
+// finalWatermark is the watermark that the group must have reached.
+func (r *run) finalWatermark() messages.EventTime {
+	low, high := messages.MaxEventTime, messages.NoEventTime
+	for _, p := range r.parts {
+		_, last := p.watermarks(r.delay)
+		low, high = min(low, messages.EventTime(last)), max(high, messages.EventTime(last))
+	}
+	if r.idle > 0 || r.bounded {
+		return high
+	}
+	return low
+}
+
+func (r *run) finalGroups() {
+	var c epochs.Counters
+	for _, x := range r.newest().Counters {
+		if x.Operator == "group" {
+			c = x
+		}
+	}
+	if want := r.finalWatermark(); c.Watermark != want {
+		r.fail("the watermark of the group is %v, want %v", int64(c.Watermark), int64(want))
+		return
+	}
+	if r.plan.grouped == tallies {
+		r.finalTallies(c)
+		return
+	}
+	groups, lateMust, lateMay := r.naive()
+	if int64(c.Late) < lateMust || int64(c.Late) > lateMay {
+		r.fail("%d rows were late, want %d to %d", c.Late, lateMust, lateMay)
+	}
+	got := map[groupKey][]row{}
+	rows := r.sinks[0].rows()
+	for _, x := range rows {
+		k := groupKey{x[0], x[2]}
+		if x[1] != x[0]+r.size {
+			r.fail("window %v has not the size %d", x, r.size)
+		}
+		got[k] = append(got[k], x)
+	}
+	for k, versions := range got {
+		b, ok := groups[k]
+		if !ok {
+			r.fail("window %v comes from nowhere", versions[0])
+			continue
+		}
+		r.checkVersions(k, versions, b, int64(c.Watermark))
+	}
+	for k, b := range groups {
+		closed := k.start+r.size <= int64(c.Watermark)
+		if b.must > 0 && len(got[k]) == 0 && (closed || r.plan.grouped == changes) {
+			r.fail("window %v with %d rows is missing; the watermark is %d", k, b.must, int64(c.Watermark))
+		}
+	}
+	if r.kinds[0] == filesSink && r.plan.grouped == windows && r.slide == r.size {
+		r.checkSum(groups, rows, c)
+	}
+}
+
+// checkVersions checks the rows that a sink has for one window and key.
+func (r *run) checkVersions(k groupKey, versions []row, b bounds, wm int64) {
+	if r.plan.grouped == changes {
+		versions = versions[len(versions)-1:]
+	} else if k.start+r.size > wm {
+		r.fail("window %v is out although the watermark is %d", versions[0], wm)
+	}
+	if len(versions) > 1 && r.kinds[0] != looseSink || len(versions) > int(r.attempt) {
+		r.fail("window %v is there %d times", versions[0], len(versions))
+	}
+	for _, x := range versions {
+		n, sum := x[3], x[4]
+		if n < b.must || n > b.must+b.may || sum < b.mustSum || sum > b.mustSum+b.maySum {
+			r.fail("window %v: want %d to %d rows, sum %d to %d", x, b.must, b.must+b.may, b.mustSum, b.mustSum+b.maySum)
+		}
+	}
+}
+
+// checkSum verifies that each row was counted once: in a window, in one that is
+// still open, or as late.
+func (r *run) checkSum(groups map[groupKey]bounds, rows []row, c epochs.Counters) {
+	emitted := int64(0)
+	for _, x := range rows {
+		emitted += x[3]
+	}
+	var open bounds
+	for k, b := range groups {
+		if k.start+r.size > int64(c.Watermark) {
+			open.must += b.must
+			open.may += b.may
+		}
+	}
+	rest := int64(c.In) - int64(c.Late) - emitted
+	if rest < open.must || rest > open.must+open.may {
+		r.fail("%d rows in, %d late, %d in windows: %d should be open, want %d to %d", c.In, c.Late, emitted, rest, open.must, open.must+open.may)
+	}
+}
+
+// finalTallies restores the state of the newest record and adds it up with what
+// was emitted.
+func (r *run) finalTallies(c epochs.Counters) {
+	cfg := tallyConfig
+	cfg.UID = "group"
+	st, err := state.New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	store, err := r.disk.Open()
+	if err != nil {
+		r.fail("open the store: %v", err)
+		return
+	}
+	defer r.closeStore(store)
+	err = store.Load(context.Background(), epochs.LoadRange{Operator: "group", To: epochs.KeyGroups, UpTo: r.newest().Epoch}, st.Restore)
+	if err != nil {
+		r.fail("load the state: %v", err)
+		return
+	}
+	left := int64(0)
+	cursor := st.ScanAll()
+	for e, ok := cursor.Next(); ok; e, ok = cursor.Next() {
+		left += int64(e.Slots()[0])
+		if at := e.Timer(); at <= c.Watermark {
+			r.fail("key %d should have been emitted at %d, the watermark is %d", e.IntKey(), int64(at), int64(c.Watermark))
+		}
+	}
+	emitted := int64(0)
+	rows := r.sinks[0].rows()
+	if r.kinds[0] == looseSink { // count each row once
+		rows = slices.Compact(sortedRows(rows))
+	}
+	for _, x := range rows {
+		emitted += x[1]
+	}
+	sum := emitted + left + int64(c.Late)
+	if sum != int64(c.In) && (r.kinds[0] != looseSink || sum < int64(c.In)) {
+		r.fail("%d rows in, %d late, %d emitted, %d in state", c.In, c.Late, emitted, left)
+	}
+}

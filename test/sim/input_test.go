@@ -1,0 +1,220 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/messages"
+)
+
+// The columns of the input.
+const (
+	colPartition = iota
+	colOffset
+	colKey
+	colTime
+	colValue
+)
+
+var inputSchema = messages.NewSchema(
+	messages.Field{Name: "p", Type: messages.T(messages.BigInt)},
+	messages.Field{Name: "o", Type: messages.T(messages.BigInt)},
+	messages.Field{Name: "k", Type: messages.T(messages.BigInt)},
+	messages.Field{Name: "ts", Type: messages.T(messages.Timestamp)},
+	messages.Field{Name: "v", Type: messages.T(messages.BigInt)},
+)
+
+// row is a row of the input or, with columns of another meaning, of the output.
+type row [5]int64
+
+// partition is a replayable part of a source: a log to which rows are added as
+// time passes.
+type partition struct {
+	r      *run
+	source string
+	number int // in the whole run, the value of column p
+	rows   []row
+	arrive []time.Duration // ascending
+	acked  int             // highest offset that the engine said is durable
+	reader *reader         // the open one
+}
+
+// here is how many rows have arrived.
+func (p *partition) here() int {
+	n, _ := slices.BinarySearch(p.arrive, p.r.w.now+1)
+	return n
+}
+
+func (p *partition) name() string { return fmt.Sprint("p", p.number) }
+
+// generate fills the partition: event times mostly rise, some rows are late
+// within the delay, some beyond.
+func (p *partition) generate(n int, delay, span time.Duration) {
+	r := p.r.rng
+	at := time.Duration(r.IntN(5000)) * time.Microsecond
+	step := span / time.Duration(n+1)
+	speed := 1 + r.IntN(4)
+	event := int64(1000 + r.IntN(int(delay.Microseconds())+1))
+	for o := range n {
+		event += int64(r.IntN(40 * speed))
+		ts := event
+		switch r.IntN(10) {
+		case 0, 1:
+			ts -= int64(r.IntN(int(delay.Microseconds()) + 1))
+		case 2:
+			ts -= delay.Microseconds() + int64(r.IntN(300))
+		}
+		p.rows = append(p.rows, row{int64(p.number), int64(o), int64(r.IntN(6)), ts, int64(r.IntN(1000))})
+		if r.IntN(4) == 0 {
+			at += time.Duration(r.Int64N(int64(2*step) + 1))
+		}
+		p.arrive = append(p.arrive, at)
+	}
+}
+
+// watermarks returns, for each row, the partition's watermark before it, and the
+// one behind the last row.
+func (p *partition) watermarks(delay time.Duration) (before []int64, last int64) {
+	last = int64(messages.NoEventTime)
+	for _, r := range p.rows {
+		before = append(before, last)
+		last = max(last, r[colTime]-delay.Microseconds())
+	}
+	return before, last
+}
+
+// source is a set of partitions (connectors.Source).
+type source struct {
+	r     *run
+	name  string
+	parts []*partition
+}
+
+func (s *source) Schema() *messages.Schema { return inputSchema }
+
+func (s *source) Traits() connectors.Traits {
+	return connectors.Traits{Replayable: true, BrokerTime: true}
+}
+
+func (s *source) Partitions(context.Context) ([]string, error) {
+	if err := s.r.point("src/partitions"); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range s.parts {
+		names = append(names, p.name())
+	}
+	return names, nil
+}
+
+func (s *source) Open(ctx context.Context, q connectors.ReadRequest) (connectors.Reader, error) {
+	if err := s.r.point("src/open"); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(s.parts, func(p *partition) bool { return p.name() == q.Partition })
+	p := s.parts[i]
+	pos := 0
+	if q.From != nil {
+		var err error
+		if pos, err = strconv.Atoi(string(q.From)); err != nil || pos > len(p.rows) {
+			return nil, fmt.Errorf("offset %q of %s", q.From, q.Partition)
+		}
+	}
+	rd := &reader{p: p, ctx: ctx, pos: pos, most: q.MaxRows, attempt: s.r.attempt}
+	p.reader = rd
+	s.r.opened++
+	s.r.w.ready["read of "+s.name+"/"+q.Partition] = rd.ready
+	return rd, nil
+}
+
+// reader reads one partition in one attempt.
+type reader struct {
+	p       *partition
+	ctx     context.Context
+	pos     int
+	most    int
+	attempt uint64
+	told    bool // that it is caught up
+	closed  bool
+}
+
+// ready reports whether Read has something to return: a simulated one must not
+// block.
+func (rd *reader) ready() bool {
+	return rd.ctx.Err() != nil || rd.pos < rd.p.here() || !rd.told
+}
+
+func (rd *reader) Read(ctx context.Context, dst *connectors.Rows) error {
+	if rd.closed {
+		return fmt.Errorf("read of a closed reader")
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := rd.p.r
+	if err := r.point("src/read"); err != nil {
+		return err
+	}
+	dst.SetOrigin(messages.ID128{Hi: 77, Lo: uint64(rd.p.number)})
+	n := min(rd.p.here()-rd.pos, rd.most, 1+r.rng.IntN(rd.most))
+	if n == 0 {
+		rd.told = true
+		dst.Status = connectors.Status{State: connectors.CaughtUp}
+		if rd.pos == len(rd.p.rows) && r.bounded {
+			return io.EOF
+		}
+		return nil
+	}
+	b := dst.Builder()
+	for _, in := range rd.p.rows[rd.pos : rd.pos+n] {
+		for c, v := range in {
+			b.Column(c).AppendInt64(v)
+		}
+		b.EndRow()
+		b.EndUnit(uint64(in[colOffset]), messages.EventTime(in[colTime]))
+		dst.Payloads++
+	}
+	rd.pos += n
+	dst.Next = strconv.AppendInt(dst.Next[:0], int64(rd.pos), 10)
+	rd.told = rd.pos == rd.p.here() && r.rng.IntN(2) == 0
+	if rd.told {
+		dst.Status = connectors.Status{State: connectors.CaughtUp}
+	}
+	if rd.pos == len(rd.p.rows) && r.bounded {
+		return io.EOF
+	}
+	return nil
+}
+
+// Committed checks that the engine only gives away what is durable.
+func (rd *reader) Committed(_ context.Context, next connectors.Offset) error {
+	if err := rd.p.r.point("src/ack"); err != nil {
+		return err
+	}
+	off, err := strconv.Atoi(string(next))
+	if err != nil {
+		return err
+	}
+	if durable := rd.p.r.durable(rd.p); off > durable {
+		rd.p.r.fail("source %s was told that %d is durable, the newest record says %d", rd.p.name(), off, durable)
+	}
+	if off < rd.p.acked && rd.attempt == rd.p.r.attempt {
+		rd.p.r.fail("source %s was told %d after %d", rd.p.name(), off, rd.p.acked)
+	}
+	rd.p.acked = max(rd.p.acked, off)
+	return nil
+}
+
+func (rd *reader) Close() error {
+	if rd.closed {
+		rd.p.r.fail("reader of %s closed twice", rd.p.name())
+	}
+	rd.closed = true
+	rd.p.r.opened--
+	return nil
+}

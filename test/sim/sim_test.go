@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/streamd-io/streamd/actors"
+	"github.com/streamd-io/streamd/connectors"
+)
+
+// harness runs seeds one after the other on one actor system.
+type harness struct {
+	w    *world
+	sys  *actors.System
+	runs int
+}
+
+// Worlds come and go; the actor system sees the present one.
+func (h *harness) Now() time.Time      { return h.w.Now() }
+func (h *harness) Mono() time.Duration { return h.w.Mono() }
+
+func (h *harness) AfterFunc(d time.Duration, f func()) func() bool { return h.w.AfterFunc(d, f) }
+
+func (h *harness) Worker(name string, failed func(error)) actors.Worker {
+	return h.w.Worker(name, failed)
+}
+
+var (
+	_ connectors.Clock = &harness{}
+	_ actors.Executor  = &harness{}
+)
+
+// system returns an actor system, a new one from time to time: crashed attempts
+// leave their actors behind.
+func (h *harness) system() *actors.System {
+	if h.runs++; h.sys == nil || h.runs%50 == 0 {
+		h.close()
+		h.sys = actors.NewSystem(actors.SystemConfig{Clock: h, Executor: h, Schedule: func(f func()) { h.w.steps = append(h.w.steps, f) }})
+	}
+	return h.sys
+}
+
+func (h *harness) close() {
+	if h.sys != nil {
+		h.sys.Close()
+	}
+}
+
+// outcome is what a run leaves.
+type outcome struct {
+	line    string
+	failure string
+	hash    uint64
+	steps   int
+	covered map[string]int
+}
+
+func (h *harness) run(seed uint64, log func(string, ...any)) (out outcome) {
+	r := newRun(seed, h.system(), &h.w)
+	if log != nil {
+		r.log = log
+	}
+	func() {
+		defer func() {
+			if v := recover(); v != nil {
+				r.fail("panic: %v\n%s", v, debug.Stack())
+			}
+		}()
+		r.simulate()
+	}()
+	return outcome{r.String(), r.failure, r.w.hash, r.w.count, r.covered}
+}
+
+func seeds(t *testing.T) int {
+	if s := os.Getenv("SIM_SEEDS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("SIM_SEEDS=%q: %v", s, err)
+		}
+		return n
+	}
+	if testing.Short() {
+		return 200
+	}
+	return 2000
+}
+
+// old returns the seeds that have failed once.
+func old(t *testing.T) []uint64 {
+	f, err := os.Open("testdata/seeds.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all []uint64
+	for s := bufio.NewScanner(f); s.Scan(); {
+		line := strings.TrimSpace(s.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		n, err := strconv.ParseUint(strings.TrimPrefix(strings.Fields(line)[0], "seed="), 10, 64)
+		if err != nil {
+			t.Fatalf("seeds.txt: %q: %v", line, err)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+func TestSeeds(t *testing.T) {
+	if s := os.Getenv("SIM_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &harness{}
+		defer h.close()
+		out := h.run(seed, t.Logf)
+		t.Logf("%s hash=%x", out.line, out.hash)
+		if out.failure != "" {
+			t.Fatal(out.failure)
+		}
+		return
+	}
+	first := old(t)
+	total := len(first) + seeds(t)
+	next, failed := atomic.Int64{}, atomic.Int64{}
+	steps := atomic.Int64{}
+	covered := map[string]int{}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	began := time.Now()
+	for range 2 {
+		group.Go(func() {
+			h := &harness{}
+			defer h.close()
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= total || failed.Load() >= 5 {
+					return
+				}
+				seed := uint64(i - len(first))
+				if i < len(first) {
+					seed = first[i]
+				}
+				out := h.run(seed, nil)
+				steps.Add(int64(out.steps))
+				if out.failure == "" && i%100 == 0 {
+					if again := h.run(seed, nil); again.hash != out.hash {
+						out.failure = fmt.Sprintf("not deterministic: hash %x and %x", out.hash, again.hash)
+					}
+				}
+				mu.Lock()
+				for k, n := range out.covered {
+					covered[k] += n
+				}
+				if out.failure != "" {
+					failed.Add(1)
+					t.Errorf("%s\n\t%s", out.line, out.failure)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	d := time.Since(began)
+	t.Logf("%d runs, %d steps each, in %v: %.0f runs a minute", next.Load()-2, steps.Load()/max(1, next.Load()-2), d.Round(time.Millisecond), float64(next.Load()-2)/d.Minutes())
+	report(t, covered, total)
+}
+
+// report lists what happened and fails if some fault never struck.
+func report(t *testing.T, covered map[string]int, total int) {
+	var lines []string
+	for k, n := range covered {
+		lines = append(lines, fmt.Sprintf("%6d %s", n, k))
+	}
+	sort.Strings(lines)
+	t.Logf("what happened:\n%s", strings.Join(lines, "\n"))
+	if total < 2000 || t.Failed() {
+		return
+	}
+	want := []string{"rows adopted", "zombie rows rejected", "sink commit redone", "drained", "crash", "drain", "stop", "clock jump"}
+	for _, p := range points {
+		want = append(want, "error at "+p, "crash at "+p)
+	}
+	for _, k := range want {
+		if covered[k] == 0 {
+			t.Errorf("it never happened: %s", k)
+		}
+	}
+}
