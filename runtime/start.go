@@ -170,7 +170,8 @@ func (s *Session) startPrepared(p *prepared) (*Query, error) {
 		<-old.runner.Done()
 		s.remove(old)
 	}
-	q.runner = deploy.Start(s.ctx, s.deployConfig(p, q))
+	q.runner = deploy.New(s.ctx, s.deployConfig(p, q))
+	q.runner.Start()
 	s.queries = append(s.queries, q)
 	observers := s.observers
 	s.watchers.Go(func() { s.watch(q, observers) })

@@ -79,6 +79,7 @@ func (s State) Over() bool { return s >= Stopped }
 // Runner keeps one query running. Its methods are safe for concurrent use.
 type Runner struct {
 	cfg    Config
+	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -94,14 +95,16 @@ type Runner struct {
 	waiters  []func(error)
 }
 
-// Start begins to run a query until ctx ends, it is drained, its input ends or
-// it fails for good.
-func Start(ctx context.Context, cfg Config) *Runner {
+// New returns a runner whose query runs once Start is called, until ctx ends, it
+// is drained, its input ends or it fails for good.
+func New(ctx context.Context, cfg Config) *Runner {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &Runner{cfg: cfg, cancel: cancel, done: make(chan struct{})}
-	go r.run(ctx)
-	return r
+	return &Runner{cfg: cfg, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 }
+
+// Start begins to run the query. It is called once; what the functions of the
+// Config need must be in place by then, they are called from now on.
+func (r *Runner) Start() { go r.run(r.ctx) }
 
 // Done is closed when the query is over and nothing of it is left.
 func (r *Runner) Done() <-chan struct{} { return r.done }
