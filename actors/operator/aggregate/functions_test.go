@@ -67,6 +67,8 @@ func TestFunctionsFollowTheRulesForNull(t *testing.T) {
 		{"min", messages.T(messages.Binary), []any{"b"}, []any{""}, ""},
 		{"first", big, []any{nil, 1}, []any{2}, nil},
 		{"last", big, []any{nil, 1}, []any{nil}, nil},
+		{"first_ignore_nulls", big, []any{nil, 1}, []any{2}, 1},
+		{"last_ignore_nulls", big, []any{nil, 1}, []any{nil}, 1},
 		{"last_value", big, []any{7, 1}, []any{9}, 9},
 		{"any_value", messages.T(messages.String), []any{"x"}, []any{"y"}, "x"},
 		{"bool_and", messages.T(messages.Boolean), []any{true, nil}, []any{true}, true},

@@ -5,16 +5,21 @@ import (
 	"github.com/streamd-io/streamd/messages"
 )
 
-// picks: first(x), last(x) and any_value(x) take NULL like any other value; in
-// which order rows of several partitions arrive is not defined.
+// picks: first(x), last(x) and any_value(x) take NULL like any other value,
+// first_ignore_nulls(x) and last_ignore_nulls(x) do not; in which order rows of
+// several partitions arrive is not defined.
 func picks(name string, arg messages.Type) (function, messages.Type, bool) {
 	if zeroArg(arg) {
 		return nil, messages.Type{}, false
 	}
 	switch name {
 	case "first", "first_value", "any_value":
-		return pick{}, arg, true
+		return pickAny{}, arg, true
 	case "last", "last_value":
+		return pickAny{pick{last: true}}, arg, true
+	case "first_ignore_nulls":
+		return pick{}, arg, true
+	case "last_ignore_nulls":
 		return pick{last: true}, arg, true
 	}
 	return nil, messages.Type{}, false
@@ -23,7 +28,11 @@ func picks(name string, arg messages.Type) (function, messages.Type, bool) {
 // pick keeps the encoded value, of any type.
 type pick struct{ last bool }
 
-func (pick) takesNulls()      {}
+// pickAny is a pick that may be NULL.
+type pickAny struct{ pick }
+
+func (pickAny) takesNulls() {}
+
 func (pick) size() (int, int) { return 0, 1 }
 
 func (p pick) update(c *cell, in *input) error {

@@ -43,7 +43,7 @@ func (s *Store) Restore(seg epochs.Segment) error {
 	if err := r.apply(body, count); err != nil {
 		return err
 	}
-	gs.dirty, gs.drops = false, gs.drops[:0]
+	gs.dirty, gs.tables, gs.drops = false, gs.tables[:0], gs.drops[:0]
 	gs.latest = seg.Epoch
 	gs.chain.add(seg.Base, len(seg.Data))
 	return nil
@@ -76,6 +76,7 @@ func (r *segmentReader) apply(body []byte, count uint32) error {
 	}
 	for i := len(r.g.tables) - 1; i >= 0; i-- {
 		t := r.g.tables[i]
+		t.dirty = false
 		if t.rows == 0 {
 			r.s.spare.put(r.s, r.s.unlink(r.g, i))
 			continue
@@ -84,7 +85,7 @@ func (r *segmentReader) apply(body []byte, count uint32) error {
 			t.stored[w] |= t.cur[w]
 			t.cur[w] = 0
 		}
-		t.dirty, t.kept = false, true
+		t.kept = true
 	}
 	return nil
 }

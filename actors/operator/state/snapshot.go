@@ -26,18 +26,18 @@ type snapshot struct {
 
 // groupSnapshot is what a key group knows about its segments.
 type groupSnapshot struct {
-	dirty  bool    // something changed since the latest Freeze
-	drops  []int64 // panes dropped since the latest Freeze that segments know of
+	dirty  bool     // something changed since the latest Freeze
+	tables []*table // those with changes
+	drops  []int64  // panes dropped since the latest Freeze that segments know of
 	chain  chainSize
 	latest messages.Epoch // of the latest segment
 
 	// The rest belongs to the running snapshot.
-	pending bool
-	base    bool
-	frozen  []int64  // drops, as of Freeze
-	dying   []*table // dropped with entries still to be encoded
-	w       segmentWriter
-	guess   int // estimated size of the segment
+	base   bool
+	work   []*table // still to be encoded; some may have been dropped meanwhile
+	frozen []int64  // drops, as of Freeze
+	w      segmentWriter
+	guess  int // estimated size of the segment
 }
 
 // chainSize is how large the group's newest base and the deltas behind it are.
@@ -71,13 +71,11 @@ func (s *Store) Freeze(e messages.Epoch) {
 // of the delta.
 func (g *group) freeze() int {
 	gs := &g.seg
-	gs.dirty, gs.pending, gs.base = false, true, false
+	gs.dirty, gs.base = false, false
 	gs.drops, gs.frozen = gs.frozen[:0], gs.drops
+	gs.tables, gs.work = gs.work[:0], gs.tables
 	gs.guess = segmentHeader + 11*len(gs.frozen)
-	for _, t := range g.tables {
-		if !t.dirty {
-			continue
-		}
+	for _, t := range gs.work {
 		t.cur, t.pend = t.pend, t.cur
 		t.dirty, t.pending, t.kept, t.encPos = false, true, true, 0
 		n := 0
@@ -109,11 +107,15 @@ func (s *Store) chooseBases(budget int64) {
 	for _, i := range s.snap.queue {
 		g := &s.groups[i]
 		c := &g.seg.chain
+		delta := int64(g.seg.guess)
+		least := segmentHeader + g.rows*int64(5+8*s.shape.stride) // without keys and values of bytes
+		if c.hasBase && g.rows > 0 && c.delta+delta <= c.base && 2*delta < least {
+			continue // the usual case, without a look at the tables
+		}
 		full := segmentHeader
 		for _, t := range g.tables {
 			full += t.encodedSize(t.rows)
 		}
-		delta := int64(g.seg.guess)
 		switch grown := c.delta + delta; {
 		case !c.hasBase || g.rows == 0:
 		case grown <= c.base && 2*delta < int64(full):
@@ -130,6 +132,9 @@ func (s *Store) chooseBases(budget int64) {
 		for _, t := range g.tables {
 			for w, live := range t.live {
 				t.pend[w] |= live
+			}
+			if !t.pending {
+				g.seg.work = append(g.seg.work, t)
 			}
 			t.pending, t.kept, t.encPos = true, true, 0
 		}
@@ -175,25 +180,23 @@ func (s *Store) Encode(until func() bool, emit func(epochs.Segment) error) (done
 
 // encodeGroup encodes what is pending in g; false means it was stopped.
 func (s *Store) encodeGroup(g *group, until func() bool) bool {
-	for len(g.seg.dying) > 0 {
-		t := g.seg.dying[0]
+	gs := &g.seg
+	for len(gs.work) > 0 {
+		last := len(gs.work) - 1
+		t := gs.work[last]
 		if !s.encodeTable(g, t, until) {
 			return false
 		}
-		s.spare.put(s, t)
-		g.seg.dying = g.seg.dying[1:]
-	}
-	for i := 0; i < len(g.tables); {
-		t := g.tables[i]
-		if t.pending && !s.encodeTable(g, t, until) {
-			return false
-		}
-		if t.rows == 0 && !t.dirty {
+		gs.work[last] = nil
+		gs.work = gs.work[:last]
+		if !t.gone && t.rows == 0 && !t.dirty {
 			// All entries were deleted one by one and no tombstone is open.
-			s.spare.put(s, s.unlink(g, i))
-			continue
+			i, _ := g.search(t.at)
+			s.unlink(g, i)
 		}
-		i++
+		if t.gone {
+			s.spare.put(s, t)
+		}
 	}
 	return true
 }
@@ -243,7 +246,6 @@ func (s *Store) encodeEntry(g *group, t *table, id uint32) {
 // finishGroup makes the group's segment; any is false if there is nothing in it.
 func (s *Store) finishGroup(g *group, number uint16) (seg epochs.Segment, any bool) {
 	gs := &g.seg
-	gs.pending = false
 	if gs.w.buf == nil {
 		gs.w.begin(s.buffers.get(gs.guess))
 	}

@@ -311,8 +311,8 @@ func (s *Store) DropPane(pane int64) int64 {
 	return rows
 }
 
-// dropTable removes table j of g, keeping it aside while a running snapshot
-// needs its entries.
+// dropTable removes table j of g. A running snapshot that needs its entries
+// keeps it until they are encoded.
 func (s *Store) dropTable(g *group, j int) {
 	t := s.unlink(g, j)
 	s.timers.stale += t.timersSet
@@ -320,11 +320,14 @@ func (s *Store) dropTable(g *group, j int) {
 		g.seg.drops = append(g.seg.drops, t.at)
 		g.seg.dirty = true
 	}
-	if t.pending {
-		g.seg.dying = append(g.seg.dying, t)
-		return
+	if t.dirty {
+		i := slices.Index(g.seg.tables, t)
+		g.seg.tables = slices.Delete(g.seg.tables, i, i+1)
+		t.dirty = false
 	}
-	s.spare.put(s, t)
+	if !t.pending {
+		s.spare.put(s, t)
+	}
 }
 
 // Clear removes everything, as dropping all panes does.

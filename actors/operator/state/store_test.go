@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/zeebo/xxh3"
@@ -297,6 +298,31 @@ func TestEncodingErrorsAreReturned(t *testing.T) {
 	if done, err := s.Encode(nil, func(epochs.Segment) error { return full }); done || !errors.Is(err, full) {
 		t.Errorf("encode: %v, %v; want the error of emit", done, err)
 	}
+}
+
+func TestBuffersMayBeReleasedFromAnywhere(t *testing.T) {
+	s := newStore(t, Config{IntKeys: true, Words: 1})
+	var wg sync.WaitGroup
+	for e := messages.Epoch(1); e <= 20; e++ {
+		for i := range int64(1000) {
+			x, _ := s.UpsertInt(intHash(i), 0, i)
+			s.Mutate(x)[0]++
+		}
+		s.Freeze(e)
+		_, err := s.Encode(nil, func(seg epochs.Segment) error {
+			wg.Go(func() {
+				if checksumOf(seg.Data) != binary.LittleEndian.Uint32(seg.Data[24:]) {
+					t.Error("a segment changed before it was released")
+				}
+				s.Release(seg.Data)
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
 }
 
 func TestSegmentsThatDoNotFitAreDamage(t *testing.T) {

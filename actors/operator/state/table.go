@@ -263,6 +263,7 @@ func (t *table) touch(id uint32) {
 	if !t.dirty {
 		t.dirty = true
 		t.g.seg.dirty = true
+		t.g.seg.tables = append(t.g.seg.tables, t)
 	}
 }
 
