@@ -68,9 +68,11 @@ type SinkConfig struct {
 
 // Env is what the session lends to connectors.
 type Env struct {
+	// Log and Clock are never nil in a session.
 	Log   *slog.Logger
 	Clock Clock
-	// Stdout is where the console sink writes.
+	// Stdout is where the console sink writes, one table per call. It must be safe
+	// for concurrent use when several queries print; nil means there is none.
 	Stdout io.Writer
 	// BaseDir is what relative paths are relative to; "" is the working
 	// directory.

@@ -52,7 +52,8 @@ type Rows struct {
 	Next Offset
 	// Status is set when it changed; the zero value means Reading.
 	Status Status
-	// Bad are the records refused under DropOnError and DeadLetter.
+	// Bad are the records that could not become rows, under every policy but
+	// FailOnError. Their payloads are kept for DeadLetter only.
 	Bad []BadRecord
 	// Payloads is the number of records read, good or bad, and PayloadBytes
 	// their size.

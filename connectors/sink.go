@@ -109,7 +109,7 @@ type Committer interface {
 	// must hold all that is needed for epochs whose Commit has not returned. It is
 	// repeated from the start when it fails or the process dies inside it.
 	Recover(ctx context.Context, epoch messages.Epoch, last Token) error
-	// Writer opens the writer of one subtask.
+	// Writer opens the writer of one subtask. Subtasks may call it at the same time.
 	Writer(ctx context.Context, subtask, parallelism int) (Writer, error)
 	// Begin is called when epoch e's marker is injected. It must not block.
 	Begin(e messages.Epoch)
@@ -121,14 +121,6 @@ type Committer interface {
 	Commit(ctx context.Context, e messages.Epoch, t Token) error
 	// Close releases everything, writers included. Called once, at the end.
 	Close() error
-}
-
-// Finisher is implemented by committers that act on the end of the query, for
-// instance by publishing a file that is still open. It is looked up once.
-type Finisher interface {
-	Committer
-	// Finish is called at most once, before Begin of the query's final epoch.
-	Finish()
 }
 
 // EpochAsker is implemented by committers that hold rows back until an epoch

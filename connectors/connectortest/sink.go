@@ -190,9 +190,6 @@ func (e *engine) epochs(t *testing.T, com connectors.Committer, writers []connec
 		e.write(t, writers, row, end, step)
 		row = end
 		e.highest++
-		if f, ok := com.(connectors.Finisher); ok && final {
-			f.Finish()
-		}
 		com.Begin(e.highest)
 		tokens := make([]connectors.Token, len(writers))
 		for i, w := range writers {
@@ -323,9 +320,6 @@ func Drain(ctx context.Context, s connectors.Sink, q connectors.WriteRequest, ba
 		if err := w.Write(ctx, b, nil); err != nil {
 			return err
 		}
-	}
-	if f, ok := com.(connectors.Finisher); ok {
-		f.Finish()
 	}
 	com.Begin(1)
 	flush, err := w.Cut(1)

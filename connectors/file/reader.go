@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/format"
@@ -26,7 +27,8 @@ type reader struct {
 	queue    []found // files to read, in order
 	bounded  bool
 	maxRows  int
-	reported bool // that it is caught up
+	reported bool      // that it is caught up
+	listed   time.Time // modification time of the directory when it was listed
 
 	// The file being read.
 	file    *os.File
@@ -184,11 +186,7 @@ func (r *reader) idle(ctx context.Context, dst *connectors.Rows) (done bool, err
 	if r.bounded {
 		return true, io.EOF
 	}
-	files, err := r.s.list()
-	if err != nil {
-		return true, err
-	}
-	if r.queue, err = r.progress.pending(files, r.s.maxAge); err != nil || len(r.queue) > 0 {
+	if err := r.look(); err != nil || len(r.queue) > 0 {
 		return err != nil, err
 	}
 	if !r.reported {
@@ -204,6 +202,32 @@ func (r *reader) idle(ctx context.Context, dst *connectors.Rows) (done bool, err
 	case <-ready:
 		return false, nil
 	}
+}
+
+// settled is how long after its last change a directory is still listed at
+// every look: its modification time is only so exact.
+const settled = 2 * time.Second
+
+// look queues new files. A plain directory is only listed when it has changed.
+func (r *reader) look() error {
+	var modified time.Time
+	if r.s.pattern == "" && !r.s.nested {
+		info, err := os.Stat(r.s.base)
+		if err != nil {
+			return accessError(r.s.base, err)
+		}
+		modified = info.ModTime()
+		if modified.Equal(r.listed) && r.s.clock.Now().Sub(modified) > settled {
+			return nil
+		}
+	}
+	files, err := r.s.list()
+	if err != nil {
+		return err
+	}
+	r.listed = modified
+	r.queue, err = r.progress.pending(files, r.s.maxAge)
+	return err
 }
 
 // records reads records of the current file into dst, and closes the file at

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -124,18 +123,18 @@ func (t token) encode() (connectors.Token, error) {
 	return b, nil
 }
 
-// committer implements connectors.Committer, Finisher and EpochAsker.
+// committer implements connectors.Committer and EpochAsker.
 type committer struct {
-	sink     *sink
-	schema   *messages.Schema
-	prefix   string
-	attempt  uint64
-	finished atomic.Bool
+	sink    *sink
+	schema  *messages.Schema
+	prefix  string
+	attempt uint64
 	// mu guards the fields below; WantsEpoch and Commit may be called while
 	// Prepare runs.
 	mu       sync.Mutex
 	writers  []*writer
 	unlisted []part // rolled in epochs that have not been committed yet
+	open     []part // what the last commit says of parts that go on
 }
 
 // Recover implements connectors.Committer: parts of committed epochs become
@@ -241,9 +240,6 @@ func (c *committer) Writer(_ context.Context, subtask, _ int) (connectors.Writer
 // Begin implements connectors.Committer.
 func (c *committer) Begin(messages.Epoch) {}
 
-// Finish implements connectors.Finisher: in the last epoch all parts are rolled.
-func (c *committer) Finish() { c.finished.Store(true) }
-
 // WantsEpoch implements connectors.EpochAsker: a part that is due to be rolled
 // waits for an epoch to become visible with.
 func (c *committer) WantsEpoch() bool {
@@ -272,30 +268,43 @@ func (c *committer) Prepare(_ context.Context, _ messages.Epoch, tokens []connec
 // Commit implements connectors.Committer: the parts rolled become visible.
 func (c *committer) Commit(_ context.Context, _ messages.Epoch, t connectors.Token) error {
 	v, err := decodeToken(t)
-	if err != nil || len(v.Rolled) == 0 {
+	if err != nil {
 		return err
 	}
-	for _, p := range v.Rolled {
-		if err := c.sink.publish(p); err != nil {
-			return err
-		}
-	}
-	if err := c.sink.syncDir(); err != nil {
+	if err := c.sink.publishAll(v.Rolled); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.open = v.Open
 	c.unlisted = slices.DeleteFunc(c.unlisted, func(p part) bool { return slices.Contains(v.Rolled, p) })
 	return nil
 }
 
-// Close implements connectors.Committer.
+func (s *sink) publishAll(parts []part) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	for _, p := range parts {
+		if err := s.publish(p); err != nil {
+			return err
+		}
+	}
+	return s.syncDir()
+}
+
+// Close implements connectors.Committer. Parts that hold nothing but committed
+// rows become visible: after a drain that is all of them.
 func (c *committer) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
+	var done []part
 	for _, w := range c.writers {
+		if p, ok := w.last(); ok && slices.Contains(c.open, p) {
+			done = append(done, p)
+		}
 		errs = append(errs, w.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.sink.publishAll(done))...)
 }

@@ -204,6 +204,26 @@ func TestPartsRollByTime(t *testing.T) {
 	}
 }
 
+func TestCloseShowsWhatIsCommitted(t *testing.T) {
+	m := newMemFS()
+	o := openFor(t, sinkConfig(t, formatjson.Format(), connectortest.NewClock(start), "path", "/out"), m)
+	must(t, o.w.Write(t.Context(), batch(t, 0, 2), nil))
+	o.epoch(t)
+	must(t, o.Close())
+	m.crash(nil)
+	if got := rowsOf(t, m.visible()); len(got) != 2 {
+		t.Errorf("after a drain: got rows %v, want 2", got)
+	}
+	o = openFor(t, sinkConfig(t, formatjson.Format(), connectortest.NewClock(start), "path", "/new"), m)
+	must(t, o.w.Write(t.Context(), batch(t, 2, 4), nil))
+	o.epoch(t)
+	must(t, o.w.Write(t.Context(), batch(t, 4, 5), nil))
+	must(t, o.Close())
+	if got := rowsOf(t, m.visible()); len(got) != 2 {
+		t.Errorf("with rows that are not committed: got rows %v, want the 2 from before only", got)
+	}
+}
+
 func TestDataIsDurableBeforeItsName(t *testing.T) {
 	m := newMemFS()
 	o := openFor(t, sinkConfig(t, formatjson.Format(), connectortest.NewClock(start), "path", "/out", "roll_size", "1"), m)
@@ -228,8 +248,8 @@ func TestCSVPartsHaveAHeaderEach(t *testing.T) {
 	m := newMemFS()
 	o := openFor(t, sinkConfig(t, csv.Format(), connectortest.NewClock(start), "path", "/out", "header", "true", "roll_size", "20"), m)
 	must(t, o.w.Write(t.Context(), batch(t, 0, 4), nil))
-	o.Finish()
 	o.epoch(t)
+	must(t, o.Close())
 	var got []string
 	for name, text := range m.visible() {
 		if filepath.Ext(name) != ".csv" {

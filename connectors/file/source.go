@@ -28,6 +28,7 @@ type source struct {
 	path      string // as configured, made absolute
 	base      string // directory that names in offsets are relative to
 	pattern   string // glob pattern or single file; "" reads the directory base
+	nested    bool   // list has found key=value directories
 	maxAge    time.Duration
 	poll      time.Duration
 	maxRecord int
@@ -203,6 +204,7 @@ func (s *source) walk(dir string, columns []pathColumn, files *[]found) error {
 			return accessError(path, err)
 		}
 		if key, value, ok := strings.Cut(e.Name(), "="); ok && info.IsDir() {
+			s.nested = true
 			if err := s.walk(path, s.withColumn(columns, key, value), files); err != nil {
 				return err
 			}

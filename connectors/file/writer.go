@@ -131,7 +131,7 @@ func (w *writer) aged() bool {
 func (w *writer) Cut(messages.Epoch) (connectors.Flush, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.cur != nil && (w.c.finished.Load() || w.aged()) {
+	if w.aged() {
 		w.roll()
 	}
 	rolled, cur := w.rolled, w.cur
@@ -212,6 +212,16 @@ func (w *writer) closePart(p *openPart) error {
 		return w.c.sink.ioError(err, "close "+p.Name)
 	}
 	return nil
+}
+
+// last returns the part that is open.
+func (w *writer) last() (part, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cur == nil {
+		return part{}, false
+	}
+	return w.cur.part, true
 }
 
 // Close implements connectors.Writer. What is not flushed is dropped.

@@ -140,7 +140,7 @@ func oracleDecimal(text string, t messages.Type) (any, bool) {
 			return nil, false
 		}
 	}
-	if i := strings.IndexAny(text, "eE"); i >= 0 && len(text)-i > 5 {
+	if i := strings.IndexAny(text, "eE"); i >= 0 && len(text)-i > 4 {
 		return nil, true // too slow for the oracle; compared by nobody
 	}
 	x, ok := new(big.Rat).SetString(text)
