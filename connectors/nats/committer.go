@@ -77,13 +77,14 @@ type committer struct {
 
 	mu sync.Mutex
 	// mu guards the fields below. It is taken before the locks of writers.
-	link    *link     // nil while there is none
-	ready   bool      // writers may publish on link
-	err     error     // the attempt is over
-	created time.Time // of the stream
-	base    uint64    // end of the stream as read by Recover
-	marker  uint64    // sequence of our marker
-	begun   map[messages.Epoch]uint64
+	link      *link          // nil while there is none
+	ready     bool           // writers may publish on link
+	err       error          // the attempt is over
+	created   time.Time      // of the stream
+	base      uint64         // end of the stream as read by Recover
+	marker    uint64         // sequence of our marker
+	committed messages.Epoch // the last epoch it was moved to
+	begun     map[messages.Epoch]uint64
 	// adoption maps rows that an earlier attempt has published to 0, or to 1 + the
 	// epoch of the last cut before the row was met again.
 	adoption map[messages.ID128]messages.Epoch
@@ -372,9 +373,9 @@ func (c *committer) Prepare(_ context.Context, e messages.Epoch, tokens []connec
 // Commit implements connectors.Committer.
 func (c *committer) Commit(ctx context.Context, e messages.Epoch, t connectors.Token) error {
 	c.mu.Lock()
-	l, at, err := c.link, c.marker, c.err
+	l, at, err, done := c.link, c.marker, c.err, c.committed >= e
 	c.mu.Unlock()
-	if err != nil || !c.exact {
+	if err != nil || !c.exact || done {
 		return err
 	}
 	tok, err := decodeToken(t)
@@ -404,7 +405,7 @@ func (c *committer) Commit(ctx context.Context, e messages.Epoch, t connectors.T
 		return err
 	}
 	c.mu.Lock()
-	c.marker = seq
+	c.marker, c.committed = seq, e
 	c.mu.Unlock()
 	return nil
 }

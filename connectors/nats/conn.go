@@ -167,6 +167,13 @@ type link struct {
 	// mu guards the fields below.
 	cause  error // why it is gone
 	denied error // the last permission that was refused
+	calls  map[*request]struct{}
+}
+
+// request is a call in progress.
+type request struct {
+	cancel context.CancelFunc
+	denied error // a permission was refused meanwhile
 }
 
 // contextDialer makes dialing end with a context.
@@ -182,7 +189,7 @@ func (d *contextDialer) Dial(network, address string) (net.Conn, error) {
 // dial connects to one of the servers. The error is Transient, unless the
 // server refuses the credentials or the context has ended.
 func (c *connConfig) dial(ctx context.Context) (*link, error) {
-	l := &link{gone: make(chan struct{}), api: "$JS.API."}
+	l := &link{gone: make(chan struct{}), api: "$JS.API.", calls: map[*request]struct{}{}}
 	opts := append([]nats.Option{
 		nats.SetCustomDialer(&contextDialer{ctx: ctx, Dialer: net.Dialer{Timeout: dialTimeout}}),
 		nats.ClosedHandler(func(nc *nats.Conn) {
@@ -193,9 +200,7 @@ func (c *connConfig) dial(ctx context.Context) (*link, error) {
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrPermissionViolation) {
-				l.mu.Lock()
-				l.denied = err
-				l.mu.Unlock()
+				l.refuse(err)
 			}
 		}),
 	}, c.options...)
@@ -265,7 +270,7 @@ func (c *connConfig) dialError(err error) error {
 		errors.Is(err, nats.ErrAccountAuthExpired), errors.Is(err, nats.ErrUserInfoAlreadySet), errors.Is(err, nats.ErrTokenAlreadySet),
 		errors.Is(err, nats.ErrNkeysNotSupported):
 		err = fault.Wrap(fault.Config, err, "connect to nats server %s (check user, password, token, creds_file, nkey_file)", c.hosts())
-		return fault.WithClass(err, "NATS_AUTHORIZATION")
+		return fault.WithClass(err, classAuthorization)
 	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
 		return fault.Wrap(fault.Config, err, "connect to nats server %s (check tls_ca, tls_cert, tls_key)", c.hosts())
 	}
@@ -298,11 +303,32 @@ func (l *link) close() {
 	<-l.gone
 }
 
+// refuse notes that the server has refused a permission. It says so without
+// naming the request, which would wait for its deadline: all that are in
+// progress end.
+func (l *link) refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.denied = err
+	for r := range l.calls {
+		r.denied = err
+		r.cancel()
+	}
+}
+
 // call runs one request with a deadline and classifies its error.
 func (l *link) call(ctx context.Context, what string, f func(context.Context) error) error {
 	c, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
+	r := &request{cancel: cancel}
+	l.mu.Lock()
+	l.calls[r] = struct{}{}
+	l.mu.Unlock()
 	err := f(c)
+	l.mu.Lock()
+	delete(l.calls, r)
+	denied := r.denied
+	l.mu.Unlock()
 	switch {
 	case err == nil:
 		return nil
@@ -310,15 +336,14 @@ func (l *link) call(ctx context.Context, what string, f func(context.Context) er
 		return ctx.Err()
 	case fault.KindOf(err) != fault.Internal:
 		return err // f knows better
+	case denied != nil:
+		return fault.WithClass(fault.Wrap(fault.Config, denied, "%s", what), classPermission)
 	}
-	return l.classify(what, err)
+	return classify(what, err)
 }
 
 // classify gives an error of a request its kind.
-func (l *link) classify(what string, err error) error {
-	l.mu.Lock()
-	denied := l.denied
-	l.mu.Unlock()
+func classify(what string, err error) error {
 	api, isAPI := errors.AsType[*jetstream.APIError](err)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
@@ -327,8 +352,6 @@ func (l *link) classify(what string, err error) error {
 		return fault.Wrap(fault.Transient, err, "%s", what) // a new one is made
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return fault.Wrap(fault.Transient, err, "%s: JetStream does not answer (is it enabled, or just starting?)", what)
-	case denied != nil && !isAPI:
-		return fault.WithClass(fault.Wrap(fault.Config, denied, "%s", what), "NATS_PERMISSION")
 	case isAPI && api.Code < 500 && api.Code != 408:
 		return fault.Wrap(fault.Config, err, "%s", what)
 	}

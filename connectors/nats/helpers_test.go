@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/format"
@@ -21,8 +20,6 @@ import (
 	"github.com/streamd-io/streamd/connectors/option"
 	"github.com/streamd-io/streamd/messages"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // broker is a server in this process that can be stopped and started again on
 // the same port and directory.

@@ -153,7 +153,7 @@ func (c *committer) denied() bool {
 	if err == nil {
 		return false
 	}
-	c.fail(fault.WithClass(fault.Wrap(fault.Config, err, "publish to stream %s", c.sink.stream.name), "NATS_PERMISSION"))
+	c.fail(fault.WithClass(fault.Wrap(fault.Config, err, "publish to stream %s", c.sink.stream.name), classPermission))
 	return true
 }
 

@@ -186,11 +186,25 @@ func (o *output) commit() {
 // stored reads column n of every message of a stream, in order.
 func stored(t testing.TB, js jetstream.JetStream, name string) []int64 {
 	t.Helper()
+	var got []int64
+	for _, data := range payloads(t, js, name) {
+		var row struct{ N int64 }
+		if err := stdjson.Unmarshal(data, &row); err != nil {
+			t.Fatalf("%q: %v", data, err)
+		}
+		got = append(got, row.N)
+	}
+	return got
+}
+
+// payloads reads every message of a stream, in order.
+func payloads(t testing.TB, js jetstream.JetStream, name string) [][]byte {
+	t.Helper()
 	s, err := js.Stream(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []int64
+	var got [][]byte
 	state := s.CachedInfo().State
 	if state.Msgs == 0 {
 		return nil
@@ -209,11 +223,7 @@ func stored(t testing.TB, js jetstream.JetStream, name string) []int64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var row struct{ N int64 }
-		if err := stdjson.Unmarshal(m.Data(), &row); err != nil {
-			t.Fatalf("%q: %v", m.Data(), err)
-		}
-		got = append(got, row.N)
+		got = append(got, m.Data())
 	}
 	return got
 }

@@ -11,16 +11,18 @@ import (
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
-// Classes of the errors that name a state of a stream.
+// Classes of the errors that a person has to deal with.
 const (
-	classMissing   = "NATS_STREAM_MISSING"
-	classRecreated = "NATS_STREAM_RECREATED"
-	classBeyondEnd = "NATS_OFFSET_BEYOND_END"
-	classDataLoss  = "NATS_DATA_LOSS"
-	classRetention = "NATS_RETENTION_UNSUPPORTED"
-	classSubject   = "NATS_SUBJECT_NOT_IN_STREAM"
-	classFenced    = "NATS_SINK_FENCED"
-	classTrimmed   = "NATS_SINK_TRIMMED"
+	classAuthorization = "NATS_AUTHORIZATION"
+	classPermission    = "NATS_PERMISSION"
+	classMissing       = "NATS_STREAM_MISSING"
+	classRecreated     = "NATS_STREAM_RECREATED"
+	classBeyondEnd     = "NATS_OFFSET_BEYOND_END"
+	classDataLoss      = "NATS_DATA_LOSS"
+	classRetention     = "NATS_RETENTION_UNSUPPORTED"
+	classSubject       = "NATS_SUBJECT_NOT_IN_STREAM"
+	classFenced        = "NATS_SINK_FENCED"
+	classTrimmed       = "NATS_SINK_TRIMMED"
 )
 
 // streamSpec names a stream and says what to do when it is missing.
