@@ -114,10 +114,11 @@ func (s *Session) define(d *definition, using *sql.Ident, opts []sql.Option, sin
 		return []*sql.Error{configError(span, classOption, "connector %s has no %s", c.Name, strings.TrimPrefix(what, c.Name+" "))}
 	}
 	all := append(slices.Clone(common), own...)
+	var formatErr []*sql.Error
 	if o, ok := lookup(opts, "format"); ok {
 		f, err := s.registry.Format(o.Value)
 		if err != nil {
-			return []*sql.Error{configError(o.ValueSpan, classOption, "%v", err)}
+			formatErr = []*sql.Error{configError(o.ValueSpan, classOption, "%v", err)}
 		}
 		d.format = &f
 		for _, fo := range f.Options {
@@ -128,7 +129,7 @@ func (s *Session) define(d *definition, using *sql.Ident, opts []sql.Option, sin
 	}
 	v, errs := option.Parse(what, all, given(opts))
 	d.options = v
-	return optionErrors(d.span, opts, errs)
+	return append(formatErr, optionErrors(d.span, opts, errs)...)
 }
 
 // columns turns column definitions into a schema and checks them.

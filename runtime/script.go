@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/streamd-io/streamd/connectors/option"
 	"github.com/streamd-io/streamd/epochs"
@@ -25,7 +26,7 @@ type script struct {
 	steps   []step
 	queries []*prepared
 	errs    []*sql.Error
-	drops   []string // queries dropped by the script
+	broken  map[string]bool // names whose definition failed
 }
 
 // step is what a statement does when the script is carried out, in order.
@@ -42,7 +43,7 @@ func (s *Session) prepare(ctx context.Context, text string) *script {
 		return &script{s: s, src: text, errs: errs}
 	}
 	s.mu.Lock()
-	sc := &script{s: s, ctx: ctx, src: src, catalog: s.catalog.clone()}
+	sc := &script{s: s, ctx: ctx, src: src, catalog: s.catalog.clone(), broken: map[string]bool{}}
 	s.mu.Unlock()
 	stmts, errs := sql.ParseScript(src)
 	sc.errs = append(sc.errs, errs...)
@@ -53,7 +54,16 @@ func (s *Session) prepare(ctx context.Context, text string) *script {
 	return sc
 }
 
-func (sc *script) fail(errs ...*sql.Error) { sc.errs = append(sc.errs, errs...) }
+// fail notes faults. That a table is missing whose definition failed is not one:
+// its own fault has been reported.
+func (sc *script) fail(errs ...*sql.Error) {
+	for _, e := range errs {
+		if e.Class == classUnknown && sc.broken[key(strings.Trim(e.Span.In(sc.src), "`"))] {
+			continue
+		}
+		sc.errs = append(sc.errs, e)
+	}
+}
 
 func (sc *script) statement(st sql.Statement) {
 	switch st := st.(type) {
@@ -109,6 +119,7 @@ func (sc *script) createSource(st *sql.CreateSource) {
 	}
 	d := &definition{name: st.Name.String(), span: st.Name.Span, streaming: true}
 	if !sc.defineSource(d, st.Using, st.Options, st.Columns, st.Watermark) {
+		sc.broken[key(d.name)] = true
 		return
 	}
 	sc.catalog.addSource(d)
@@ -123,6 +134,11 @@ func (sc *script) defineSource(d *definition, using *sql.Ident, opts []sql.Optio
 		return false
 	}
 	sc.fail(d.columns(cols)...)
+	if o, ok := lookup(opts, "on_error"); ok && option.Fold(o.Value) == "deadletter" {
+		sc.fail(configError(o.ValueSpan, classNotYet, "a dead-letter sink is not supported yet; on_error = 'drop' or 'null' counts bad records and logs examples"))
+	} else if o, ok := lookup(opts, "dead_letter"); ok {
+		sc.fail(configError(o.KeySpan, classNotYet, "a dead-letter sink is not supported yet"))
+	}
 	if len(sc.errs) == before {
 		h, err := sc.s.open(sc.ctx, d)
 		if err != nil {
@@ -134,21 +150,7 @@ func (sc *script) defineSource(d *definition, using *sql.Ident, opts []sql.Optio
 	if len(sc.errs) == before {
 		sc.fail(d.watermarkDecl(w)...)
 	}
-	if o, ok := lookup(opts, "dead_letter"); ok || d.onErrorName() == "dead_letter" {
-		span := d.span
-		if ok {
-			span = o.KeySpan
-		}
-		sc.fail(configError(span, classNotYet, "a dead-letter sink is not supported yet; use on_error = 'drop' or 'null', which count bad records and log examples"))
-	}
 	return len(sc.errs) == before
-}
-
-func (d *definition) onErrorName() string {
-	if d.source != nil || d.connector.Name == "" {
-		return ""
-	}
-	return d.options.Enum("on_error")
 }
 
 func (sc *script) createTable(st *sql.CreateTable) {
@@ -159,9 +161,11 @@ func (sc *script) createTable(st *sql.CreateTable) {
 		sc.fail(configError(st.Span, classNotYet, "CREATE TABLE AS SELECT is not supported; use CREATE VIEW, or INSERT INTO a sink"))
 	default:
 		d := &definition{name: st.Name.String(), span: st.Name.Span}
-		if sc.defineSource(d, st.Using, st.Options, st.Columns, nil) {
-			sc.catalog.addSource(d)
+		if !sc.defineSource(d, st.Using, st.Options, st.Columns, nil) {
+			sc.broken[key(d.name)] = true
+			return
 		}
+		sc.catalog.addSource(d)
 	}
 }
 
@@ -176,9 +180,11 @@ func (sc *script) createSink(st *sql.CreateSink) {
 		errs = d.columns(st.Columns)
 	}
 	sc.fail(errs...)
-	if len(errs) == 0 {
-		sc.catalog.addSink(d)
+	if len(errs) > 0 {
+		sc.broken[key(d.name)] = true
+		return
 	}
+	sc.catalog.addSink(d)
 }
 
 func (sc *script) createView(st *sql.CreateView) {
@@ -190,6 +196,7 @@ func (sc *script) createView(st *sql.CreateView) {
 	v := &plan.View{Name: name, Columns: st.Columns, Query: st.Query}
 	if _, errs := plan.FromSelect(st.Query, sc.plans(), plan.Options{}); len(errs) > 0 {
 		sc.fail(errs...)
+		sc.broken[key(name)] = true
 		return
 	}
 	sc.catalog.addView(v)

@@ -40,6 +40,7 @@ func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (prog
 	if cfg.From != nil {
 		from = cfg.From.Epoch
 	}
+	cfg.OnRunning = r.running
 	a, err := r.cfg.System.Start(ctx, cfg)
 	if err != nil {
 		return false, false, fault.Wrap(fault.Config, err, "")
@@ -48,8 +49,8 @@ func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (prog
 	r.attempt, r.from = a, from
 	draining, waiters := r.draining, r.waiters
 	r.waiters = nil
-	if !draining {
-		r.setState(Running, "")
+	if !draining && r.state != Running {
+		r.setState(Starting, "")
 	}
 	r.mu.Unlock()
 	if draining {
@@ -63,6 +64,15 @@ func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (prog
 	r.attempt = nil
 	r.mu.Unlock()
 	return a.Last() > from, a.Final(), a.Err()
+}
+
+// running notes that the attempt's sources read.
+func (r *Runner) running() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state < Stopping {
+		r.setState(Running, "")
+	}
 }
 
 // prepare picks the epoch to go on from.
