@@ -225,7 +225,9 @@ type committer struct {
 	sink     *Sink
 	attempt  uint64
 	perEpoch bool
-	writers  []*writer
+	// mu guards writers: subtasks open theirs at the same time.
+	mu      sync.Mutex
+	writers []*writer
 }
 
 // Recover publishes the epochs that have committed and forgets later ones.
@@ -249,6 +251,8 @@ func (c *committer) Recover(_ context.Context, epoch messages.Epoch, _ connector
 
 func (c *committer) Writer(context.Context, int, int) (connectors.Writer, error) {
 	w := &writer{c: c, sealed: map[messages.Epoch][]change{}}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.writers = append(c.writers, w)
 	return w, nil
 }
@@ -256,8 +260,11 @@ func (c *committer) Writer(context.Context, int, int) (connectors.Writer, error)
 func (c *committer) Begin(messages.Epoch) {}
 
 func (c *committer) Prepare(_ context.Context, e messages.Epoch, _ []connectors.Token) (connectors.Token, error) {
+	c.mu.Lock()
+	writers := slices.Clone(c.writers)
+	c.mu.Unlock()
 	var all []change
-	for _, w := range c.writers {
+	for _, w := range writers {
 		all = append(all, w.take(e)...)
 	}
 	s := c.sink
