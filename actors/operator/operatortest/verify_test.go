@@ -203,6 +203,26 @@ func TestACorrectOperatorPasses(t *testing.T) {
 	Verify(t, func() operator.Operator { return &tally{} }, short)
 }
 
+func TestInputsTakeTurnsInAnyOrder(t *testing.T) {
+	c := Case{Name: "two inputs", Inputs: []*messages.Schema{tallySchema(), tallySchema()}, KeyColumns: [][]int{{1}, {1}}, Interleave: true, Empty: true}
+	c.Steps = []Step{
+		Rows(0, Row(1, 7, 1)), Rows(1, Row(2, 7, 2), Row(2, 8, 4)), Watermark(0, 20), Watermark(1, 0),
+		Rows(0, Row(21, 9, 8)), Rows(1, Row(3, 8, 16)), Flush(), Watermark(1, 50), Watermark(0, 60),
+	}
+	c.Want = [][]any{{7, 3}, {8, 20}, {9, 8}}
+	Verify(t, func() operator.Operator { return &tally{} }, c)
+	for i := range c.Steps {
+		if c.Steps[i].kind == watermarkStep && c.Steps[i].wm == 0 {
+			c.Steps[i].wm = 15 // now the order matters: rows of input 1 are late if input 0 is first
+		}
+	}
+	c.Want = [][]any{{7, 3}, {8, 4}, {9, 8}}
+	c.Late = 1
+	if failures := caught(&c, none); len(failures) == 0 {
+		t.Error("no order of the inputs made a difference")
+	}
+}
+
 // recorder is a test that only notes whether it failed.
 type recorder struct{ failures []string }
 

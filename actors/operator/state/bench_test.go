@@ -108,6 +108,22 @@ func BenchmarkFreezeAndEncode(b *testing.B) {
 	b.ReportMetric(float64(bytes)/float64(b.N)/float64(len(keys)), "B/update")
 }
 
+func BenchmarkRestore(b *testing.B) {
+	segs := encodeAll(b, filled(b, 1_000_000), 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		s := newStore(b, Config{IntKeys: true, Words: 2})
+		for _, seg := range segs {
+			if err := s.Restore(seg); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if s.Rows() != 1_000_000 {
+			b.Fatal("rows are missing")
+		}
+	}
+}
+
 func BenchmarkTimers(b *testing.B) {
 	s := newStore(b, Config{IntKeys: true, Timers: true})
 	b.ReportAllocs()
