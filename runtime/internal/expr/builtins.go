@@ -7,6 +7,7 @@ func builtinFunctions() []*Function {
 		comparisonFunctions(), membershipFunctions(), logicFunctions(), arithmeticFunctions(), conditionalFunctions(),
 		stringFunctions(), searchFunctions(), likeFunctions(), hashFunctions(), mathFunctions(), roundingFunctions(), randomFunctions(),
 		clockFunctions(), castFunctions(), dateFunctions(), timeFunctions(), regexpFunctions(), collectionFunctions(),
+		jsonFunctions(), printfFunctions(), lambdaFunctions(),
 	} {
 		all = append(all, family...)
 	}

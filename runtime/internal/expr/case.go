@@ -87,7 +87,7 @@ func (p *caseProgram) result(f *frame, k int) (err error) {
 	if len(p.sels[k]) == 0 {
 		return nil
 	}
-	p.f = frame{b: f.b, n: f.n, sel: p.sels[k]}
+	p.f = f.narrowed(p.sels[k])
 	p.vecs[k], err = p.results[k].eval(&p.f)
 	return err
 }

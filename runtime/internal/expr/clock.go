@@ -33,6 +33,9 @@ type clockProgram struct {
 	zone zone
 	out  messages.Column
 	null *constant
+	// perElement and idx are for calls inside a lambda.
+	perElement messages.Column
+	idx        []int32
 }
 
 func makeClock(c *compiler, n *FuncCall) (program, error) {
@@ -40,6 +43,14 @@ func makeClock(c *compiler, n *FuncCall) (program, error) {
 }
 
 func (p *clockProgram) eval(f *frame) (vec, error) {
+	if f.parent != nil {
+		v, err := p.eval(f.top())
+		if err != nil || v.isConst() {
+			return v, err
+		}
+		p.idx = f.rowsIn(f.top(), p.idx)
+		return gatherRows(&p.perElement, v, p.idx), nil
+	}
 	var at []messages.EventTime
 	if f.b != nil {
 		at = f.b.Arrivals()

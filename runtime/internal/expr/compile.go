@@ -110,6 +110,10 @@ func (c *compiler) compile(n Node) (program, error) {
 		return c.caseOf(n)
 	case *Field:
 		return c.field(n)
+	case *Variable:
+		return &variableProgram{v: n}, nil
+	case *Lambda:
+		return nil, internalError("a lambda stands where a value is needed")
 	}
 	return nil, fault.New(fault.Internal, "compile expression: unknown node %T", n)
 }
@@ -189,7 +193,7 @@ func fixed(n Node) bool {
 	ok := true
 	Walk(n, func(n Node) bool {
 		switch n := n.(type) {
-		case *Column:
+		case *Column, *Lambda, *Variable:
 			ok = false
 		case *FuncCall:
 			ok = ok && !n.Func.volatile
@@ -209,7 +213,7 @@ func Fold(n Node, opts Options) Node {
 
 func (c *compiler) fold(n Node) Node {
 	switch n := n.(type) {
-	case *Column, *Literal:
+	case *Column, *Literal, *Lambda, *Variable:
 		return n
 	case *Case:
 		if s := simplerCase(n); s != nil {
@@ -252,10 +256,22 @@ func simplerCase(n *Case) Node {
 	return out
 }
 
-// columnProgram is a column of the batch.
-type columnProgram struct{ index int }
+// columnProgram is a column of the batch; inside a lambda, its value for the row each
+// element belongs to.
+type columnProgram struct {
+	index int
+	out   messages.Column
+	idx   []int32
+}
 
-func (p *columnProgram) eval(f *frame) (vec, error) { return column(f.b.Column(p.index)), nil }
+func (p *columnProgram) eval(f *frame) (vec, error) {
+	c := column(f.b.Column(p.index))
+	if f.parent == nil {
+		return c, nil
+	}
+	p.idx = f.rowsIn(f.top(), p.idx)
+	return gatherRows(&p.out, c, p.idx), nil
+}
 
 // fieldProgram is a field of a struct.
 type fieldProgram struct {

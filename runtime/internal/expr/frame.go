@@ -15,6 +15,21 @@ type frame struct {
 	b   *messages.Batch // nil when a constant is computed
 	n   int             // physical rows
 	sel []int32         // selected rows, ascending; nil: all
+
+	// Inside a lambda the rows are elements of arrays: rows has the row of parent
+	// that each belongs to, params the lambda's parameters. Both are of the frame
+	// that the innermost lambda at level made.
+	parent *frame
+	rows   []int32
+	params []messages.Column
+	level  int
+}
+
+// narrowed is f for fewer rows.
+func (f *frame) narrowed(sel []int32) frame {
+	g := *f
+	g.sel = sel
+	return g
 }
 
 // first is the first selected row, or -1.
@@ -138,7 +153,7 @@ func (p *call) once(f *frame) (vec, error) {
 	if first < 0 {
 		return p.null.v, nil
 	}
-	p.single = frame{b: f.b, n: 1}
+	p.single = frame{n: 1}
 	v, err := p.apply(&p.single)
 	if err != nil {
 		if at, ok := errors.AsType[*operator.RowError](err); ok {
@@ -242,6 +257,9 @@ func perRow(fn func(x *exec) error) kernel {
 	return func(x *exec) error { return x.each(fn) }
 }
 
+// maxBatchText bounds the bytes of one string column, whose offsets are 32 bits wide.
+const maxBatchText = 1 << 30
+
 // perRowText is perRow for string and binary results: fn appends the value to x.buf.
 func perRowText(fn func(x *exec) error) kernel {
 	return func(x *exec) error {
@@ -258,6 +276,9 @@ func perRowText(fn func(x *exec) error) kernel {
 			}
 			if x.isNull {
 				x.buf = x.buf[:start]
+			}
+			if len(x.buf) > maxBatchText {
+				return rowError("STRING_TOO_LONG", "the strings of one batch would exceed %d bytes", maxBatchText)
 			}
 			off[x.i+1] = int32(len(x.buf))
 			done = x.i + 1

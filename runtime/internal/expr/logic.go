@@ -147,7 +147,7 @@ func (p *andOr) eval(f *frame) (vec, error) {
 			open = p.leftBits.yes
 		}
 		p.sel = appendUnset(p.sel[:0], f, open)
-		p.f = frame{b: f.b, n: f.n, sel: p.sel}
+		p.f = f.narrowed(p.sel)
 		g = &p.f
 	}
 	var w vec

@@ -152,6 +152,8 @@ func Children(n Node) []Node {
 		return []Node{n.X}
 	case *Field:
 		return []Node{n.X}
+	case *Lambda:
+		return []Node{n.Body}
 	case *Case:
 		var out []Node
 		for _, w := range n.Whens {
@@ -172,6 +174,8 @@ func WithChildren(n Node, children []Node) Node {
 		return &Cast{X: children[0], To: n.To, Try: n.Try}
 	case *Field:
 		return &Field{X: children[0], Index: n.Index}
+	case *Lambda:
+		return &Lambda{Params: n.Params, Types: n.Types, Level: n.Level, Body: children[0]}
 	case *Case:
 		c := &Case{Whens: make([]When, len(n.Whens)), Else: children[len(children)-1], Of: n.Of}
 		for i := range c.Whens {
@@ -265,6 +269,10 @@ func appendKey(dst []byte, n Node) []byte {
 		dst = append(strconv.AppendInt(append(dst, "field "...), int64(n.Index), 10), '(')
 	case *Case:
 		dst = append(dst, "case("...)
+	case *Variable:
+		return strconv.AppendInt(append(strconv.AppendInt(append(dst, '$'), int64(n.Level), 10), '.'), int64(n.Index), 10)
+	case *Lambda:
+		dst = append(strconv.AppendInt(append(dst, "lambda "...), int64(len(n.Params)), 10), '(')
 	}
 	for i, c := range Children(n) {
 		if i > 0 {
