@@ -258,7 +258,7 @@ func (s *Session) open(ctx context.Context, d *definition) (*handle, error) {
 			return nil
 		}
 		return func() (format.Decoder, error) {
-			return d.format.Decoder(format.Config{Schema: d.schema, Skip: d.skip(needed), Options: d.options})
+			return d.format.Decoder(format.Config{Schema: d.schema, Skip: d.skip(needed), Metadata: d.skip(nil), Options: d.options})
 		}
 	}
 	src, err := d.connector.Source(ctx, connectors.SourceConfig{

@@ -285,6 +285,28 @@ func roundTrip(t *testing.T, rows [][]any) {
 	}
 }
 
+func TestNestedValuesDoNotAllocate(t *testing.T) {
+	pair := messages.StructType(messages.Field{Name: "a", Type: bigint}, messages.Field{Name: "b", Type: str})
+	s := messages.NewSchema(
+		messages.Field{Name: "l", Type: messages.ArrayType(pair)}, messages.Field{Name: "m", Type: messages.MapType(str, bigint)},
+		messages.Field{Name: "dec", Type: messages.DecimalType(20, 2)}, messages.Field{Name: "d", Type: messages.T(messages.Double)},
+		messages.Field{Name: "bin", Type: messages.T(messages.Binary)}, messages.Field{Name: "S", Type: str},
+	)
+	payload := []byte(`{"l":[{"a":1,"b":"x"},{"B":"y"}],"m":{"k1":1,"k2":2,"k3":3},"dec":"1.25","d":1.5e3,"bin":"AP8=","s":"a\n\u00e9","\u0064ec2":1}`)
+	d := decoder(t, config(t, s, nil))
+	b := messages.NewBuilder(s)
+	step := func() {
+		if err := d.Decode(b, payload, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.AbortUnit()
+	}
+	step()
+	if got := testing.AllocsPerRun(100, step); got != 0 {
+		t.Errorf("decoding allocates %v times per record, want 0", got)
+	}
+}
+
 const bid = `{"auction":1007,"bidder":20344,"price":1934221,"channel":"channel-1733","url":"https://www.nexmark.example/item.htm?query=1&channel_id=1733","ts":"2026-05-01T12:00:00.123Z","extra":"abcdefghijklmnop"}`
 
 var bidSchema = messages.NewSchema(
