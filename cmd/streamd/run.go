@@ -52,6 +52,10 @@ type runCmd struct {
 
 // Run runs the file.
 func (c *runCmd) Run() error {
+	// Signals count from here on: one that comes while queries start drains them.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	syscall.Umask(0o077)
 	text, name, err := readScript(c.File)
 	if err != nil {
@@ -74,25 +78,29 @@ func (c *runCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	err = c.runSession(ctx, s, log, name, text)
+	err = c.runSession(ctx, s, &job{log: log, name: name, text: text, signals: signals})
 	if cerr := s.Close(); err == nil && cerr != nil {
 		err = cerr
 	}
 	return err
 }
 
-func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, log *slog.Logger, name, text string) error {
+// job is what a run carries out.
+type job struct {
+	log        *slog.Logger
+	name, text string
+	signals    <-chan os.Signal
+}
+
+func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, j *job) error {
+	log := j.log
 	for _, q := range c.Fresh {
 		if err := s.Fresh(q); err != nil {
 			return err
 		}
 	}
-	// Signals count from here on: one that comes while queries start drains them.
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
 	s.AddListener(&stateLog{log: log})
-	if err := s.ExecNamed(ctx, name, text); err != nil {
+	if err := s.ExecNamed(ctx, j.name, j.text); err != nil {
 		return err
 	}
 	c.reportStored(s, log)
@@ -109,10 +117,10 @@ func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, log *slog.L
 		}()
 	}
 	if len(s.Queries()) == 0 {
-		log.Warn("there is no query in the file; nothing to run", "file", name)
+		log.Warn("there is no query in the file; nothing to run", "file", j.name)
 		return nil
 	}
-	return c.wait(ctx, s, log, signals)
+	return c.wait(ctx, s, log, j.signals)
 }
 
 // reportStored lists the queries that have a checkpoint but are not in the file.
