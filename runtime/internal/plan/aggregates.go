@@ -87,6 +87,9 @@ func conditions(args []expr.Node) *sql.Error {
 // aggCall understands a call of an aggregate over the columns of in.
 func (a *analyzer) aggCall(c *sql.Call, f aggFunc, s expr.Scope, hook hook) (*AggCall, *sql.Error) {
 	name := callName(c)
+	if name == "count" && len(c.Args) > 1 && !c.Distinct {
+		c = countComplete(c)
+	}
 	call := &AggCall{Name: name, Distinct: c.Distinct, IgnoreNulls: c.IgnoreNulls, Span: c.Span}
 	inside := func(e sql.Expr) (expr.Node, bool, *sql.Error) {
 		if n, ok := e.(*sql.Call); ok && isAggregate(callName(n)) && n.Over == nil {
@@ -142,7 +145,7 @@ func (a *analyzer) typeOf(call *AggCall, f aggFunc, c *sql.Call) *sql.Error {
 		}
 	}
 	if len(call.Args) > 1 {
-		return hinted(notYet(c.Span, call.Name+"() with several arguments"), oneArgument(call.Name))
+		return notYet(c.Span, call.Name+"() with several arguments")
 	}
 	var arg messages.Type
 	if len(call.Args) > 0 {
@@ -162,12 +165,19 @@ func (a *analyzer) typeOf(call *AggCall, f aggFunc, c *sql.Call) *sql.Error {
 	return notYet(c.Span, "the aggregate "+call.Name+"("+arg.String()+")")
 }
 
-// oneArgument says how to do without several arguments.
-func oneArgument(name string) string {
-	if name == "count" {
-		return "count rows with count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL)"
+// countComplete turns count(a, b), which counts the rows where all arguments have
+// a value, into count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL).
+func countComplete(c *sql.Call) *sql.Call {
+	out := *c
+	out.Args = []sql.Expr{&sql.Star{Span: c.Span}}
+	for _, arg := range c.Args {
+		var test sql.Expr = &sql.Is{Span: arg.Loc(), X: arg, Test: sql.IsNull, Not: true}
+		if out.Filter != nil {
+			test = &sql.Binary{Span: c.Span, Op: sql.And, Left: out.Filter, Right: test, OpSpan: arg.Loc()}
+		}
+		out.Filter = test
 	}
-	return ""
+	return &out
 }
 
 func counts(lo, hi int) string {

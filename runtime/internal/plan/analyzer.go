@@ -115,7 +115,8 @@ func (a *analyzer) specialCall(e *sql.Call, s expr.Scope) (expr.Node, bool, *sql
 		return nil, false, hinted(fail(ClassGenerator, e.Span, name+"() can stand only at the top of the select list or in LATERAL VIEW"),
 			"compute it in a subquery: SELECT ... FROM (SELECT "+name+"(...) AS x FROM t)")
 	case isAggregate(name):
-		return nil, false, fail(ClassInvalidWhere, e.Span, "the aggregate "+sql.ColumnName(e)+" cannot stand here")
+		return nil, false, hinted(fail(ClassInvalidWhere, e.Span, "the aggregate "+sql.ColumnName(e)+" cannot stand where single rows are looked at, as in WHERE"),
+			"conditions on groups belong into HAVING")
 	case name == "monotonically_increasing_id":
 		return nil, false, fail(ClassUnsupported, e.Span, "monotonically_increasing_id() has no meaning on a stream")
 	}

@@ -150,13 +150,14 @@ func (c *checker) aggregate(n *Aggregate) {
 	}
 }
 
-// distinct refuses DISTINCT: where Spark does, with its class.
+// distinct checks DISTINCT, which groups by all its columns.
 func (c *checker) distinct(n *Distinct) {
-	before := len(c.errs)
 	c.chained(n, n.Input)
 	c.appendNeedsTime(n, n.cols)
-	if len(c.errs) == before {
-		c.report(hinted(notYet(n.span, "DISTINCT"), "group by the columns: SELECT a, b FROM t GROUP BY a, b"))
+	for _, col := range n.cols {
+		if hasMap(col.Type) {
+			c.report(fail("UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE", n.span, "DISTINCT cannot compare values of type "+col.Type.String()+" (column "+col.Name+")"))
+		}
 	}
 }
 

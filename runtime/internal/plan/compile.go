@@ -237,10 +237,19 @@ func (c *compiler) stateless(in flow, kind, text string, schema *messages.Schema
 	return out
 }
 
+// stageOf describes an operator that does not run where its input does.
+type stageOf struct {
+	name, text  string
+	parallelism int
+	keys        []int // columns of the input; rows with equal values meet
+	make        func() operator.Operator
+}
+
 // stage adds an operator with a fixed number of subtasks behind all ends of a
-// flow; rows with equal keys meet.
-func (c *compiler) stage(in flow, name, text string, parallelism int, keys []int, make func() operator.Operator) end {
-	if parallelism == 1 {
+// flow.
+func (c *compiler) stage(in flow, s stageOf) end {
+	keys := s.keys
+	if s.parallelism == 1 {
 		keys = nil // everything meets anyway, and a forward edge can be fused
 	}
 	var keyed []string
@@ -259,10 +268,10 @@ func (c *compiler) stage(in flow, name, text string, parallelism int, keys []int
 			edges = append(edges, actors.Keyed(e.node, keys...))
 		}
 	}
-	st := c.step(name, text, parallelism, inputs...)
+	st := c.step(s.name, s.text, s.parallelism, inputs...)
 	var node *actors.Node
 	if c.graph != nil {
-		node = c.graph.Operator(name, parallelism, make, edges...)
+		node = c.graph.Operator(s.name, s.parallelism, s.make, edges...)
 	}
 	return end{node, st}
 }

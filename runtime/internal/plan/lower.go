@@ -284,13 +284,13 @@ func (c *compiler) aggregate(n *Aggregate) (flow, error) {
 	if len(cfg.Keys) == 0 || c.cfg.Mode == Complete {
 		parallelism = 1 // one group has no use for more; a whole table comes from one place
 	}
-	e := c.stage(in, uid, detail(n), parallelism, cfg.Keys, func() operator.Operator {
+	e := c.stage(in, stageOf{uid, detail(n), parallelism, cfg.Keys, func() operator.Operator {
 		op, err := aggregate.New(cfg)
 		if err != nil {
 			return failed{err}
 		}
 		return op
-	})
+	}})
 	out := flow{ends: []end{e}, schema: op.Schema(), final: true}
 	if slices.Equal(a.place, upTo(len(a.place))) {
 		return out, nil
@@ -344,7 +344,7 @@ func (c *compiler) sort(in flow, n *Sort, most int64) (flow, error) {
 		}
 	}
 	cfg.Schema = in.schema
-	e := c.stage(in, c.name("sort"), detail(n), 1, nil, func() operator.Operator { return order.New(cfg) })
+	e := c.stage(in, stageOf{c.name("sort"), detail(n), 1, nil, func() operator.Operator { return order.New(cfg) }})
 	out := flow{ends: []end{e}, schema: in.schema, final: in.final}
 	if len(cols) > width {
 		return c.compute(out, "project", cols[:width])
@@ -383,6 +383,6 @@ func (c *compiler) limit(n *Limit) (flow, error) {
 	if err := c.state(uid, limit.New(cfg)); err != nil {
 		return flow{}, err
 	}
-	e := c.stage(in, uid, detail(n), 1, nil, func() operator.Operator { return limit.New(cfg) })
+	e := c.stage(in, stageOf{uid, detail(n), 1, nil, func() operator.Operator { return limit.New(cfg) }})
 	return flow{ends: []end{e}, schema: in.schema, final: in.final || !cfg.Complete}, nil
 }

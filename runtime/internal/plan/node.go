@@ -235,7 +235,7 @@ type Limit struct {
 // Inputs returns the input.
 func (n *Limit) Inputs() []Node { return []Node{n.Input} }
 
-// Distinct removes duplicate rows. The engine refuses it for now.
+// Distinct removes duplicate rows. Optimize makes an Aggregate without calls of it.
 type Distinct struct {
 	base
 	Input Node

@@ -15,7 +15,7 @@ import (
 func Optimize(n Node, opts expr.Options) Node {
 	cols := n.Columns()
 	n = foldAll(n, opts)
-	n = unalias(n)
+	n = groupDistinct(unalias(n))
 	n = placeWatermarks(n)
 	n = pushFilters(n)
 	n = collapse(n)
@@ -204,6 +204,21 @@ func unalias(n Node) Node {
 		return a.Input
 	}
 	return n
+}
+
+// groupDistinct makes a grouping by all columns of each DISTINCT: the same rows, and
+// in every output mode they come when those of a grouping do.
+func groupDistinct(n Node) Node {
+	n = mapInputs(n, groupDistinct)
+	d, ok := n.(*Distinct)
+	if !ok {
+		return n
+	}
+	agg := &Aggregate{Input: d.Input, base: d.base}
+	for i, c := range d.cols {
+		agg.Groups = append(agg.Groups, Group{Expr: expr.NewColumn(i, c.Name, c.Type)})
+	}
+	return agg
 }
 
 // placeWatermarks moves watermarks below unions, since each source has its own, and

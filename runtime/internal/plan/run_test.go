@@ -55,18 +55,28 @@ func randomFeeds(seed uint64) []feed {
 	return []feed{bids, other}
 }
 
-// run compiles a query, reads the feeds to their end and returns the result.
-func run(t *testing.T, feeds []feed, text string, cfg CompileConfig, optimize bool) [][]any {
+// tablesOf makes memory sources for the feeds.
+func tablesOf(t *testing.T, feeds []feed) (*testCatalog, []*memory.Source) {
 	t.Helper()
 	cat := &testCatalog{}
-	rows := uint64(0)
 	var sources []*memory.Source
 	for _, f := range feeds {
 		s := schemaOf(t, f.columns)
 		src := memory.NewSourceWith(s, memory.SourceOptions{Partitions: len(f.parts)})
-		cat.add(f.name, &Table{Name: f.name, Schema: s, Streaming: true, Handle: memoryTable{src}, Watermark: &WatermarkDecl{Column: f.watermark}})
+		table := &Table{Name: f.name, Schema: s, Streaming: true, Handle: memoryTable{src}}
+		if f.watermark != "" {
+			table.Watermark = &WatermarkDecl{Column: f.watermark}
+		}
+		cat.add(f.name, table)
 		sources = append(sources, src)
 	}
+	return cat, sources
+}
+
+// run compiles a query, reads the feeds to their end and returns the result.
+func run(t *testing.T, feeds []feed, text string, cfg CompileConfig, optimize bool) [][]any {
+	t.Helper()
+	cat, sources := tablesOf(t, feeds)
 	n, errs := FromSelect(parseQuery(t, text), cat, Options{})
 	if len(errs) > 0 {
 		t.Fatal(render(text, errs))
@@ -74,13 +84,30 @@ func run(t *testing.T, feeds []feed, text string, cfg CompileConfig, optimize bo
 	if errs := Check(n, cfg.Mode); len(errs) > 0 {
 		t.Fatal(render(text, errs))
 	}
-	sink := memory.NewSink()
-	cfg.Sink = SinkConfig{Name: "out", Sink: sink}
-	opt := placeWatermarks(n)
+	opt := placeWatermarks(groupDistinct(n))
 	if optimize {
 		opt = Optimize(n, cfg.Expr)
 	}
-	c, err := compile(n, opt, cfg)
+	return runPlan(t, feeds, sources, cfg, func(cfg CompileConfig) (*Compiled, error) { return compile(n, opt, cfg) })
+}
+
+// runNode is run for a plan made from the tables' scans.
+func runNode(t *testing.T, feeds []feed, cfg CompileConfig, build func([]Node) Node) [][]any {
+	t.Helper()
+	cat, sources := tablesOf(t, feeds)
+	var scans []Node
+	for _, f := range feeds {
+		scans = append(scans, NewScan(cat.Relation(f.name).(*Table)))
+	}
+	n := build(scans)
+	return runPlan(t, feeds, sources, cfg, func(cfg CompileConfig) (*Compiled, error) { return Compile(n, cfg) })
+}
+
+func runPlan(t *testing.T, feeds []feed, sources []*memory.Source, cfg CompileConfig, compile func(CompileConfig) (*Compiled, error)) [][]any {
+	t.Helper()
+	sink := memory.NewSink()
+	cfg.Sink = SinkConfig{Name: "out", Sink: sink}
+	c, err := compile(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +115,7 @@ func run(t *testing.T, feeds []feed, text string, cfg CompileConfig, optimize bo
 	for _, table := range c.Sources {
 		used[table.Name]++
 	}
+	rows := uint64(0)
 	for i, f := range feeds {
 		for p, units := range f.parts {
 			for _, u := range units {
@@ -106,6 +134,11 @@ func run(t *testing.T, feeds []feed, text string, cfg CompileConfig, optimize bo
 		return sink.Log()
 	}
 	return sink.Rows()
+}
+
+func sortedTexts(rows []string) []string {
+	slices.Sort(rows)
+	return rows
 }
 
 // someQueries are queries whose result depends on nothing but the rows.
