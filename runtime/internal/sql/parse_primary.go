@@ -401,7 +401,7 @@ func (p *parser) finishInterval(lit *IntervalLit, start int, sum intervalSum) *I
 	lit.Span = p.from(start)
 	lit.Text = lit.In(p.src)
 	if lit.From <= MonthUnit && lit.To > MonthUnit {
-		p.failAt(lit.Span, "an interval cannot have both years or months and days or times", "add two intervals")
+		p.failAt(lit.Span, "an interval cannot mix years or months with days or times", "add two intervals")
 	}
 	value, err := sum.literal()
 	p.intervalError(lit.Span, err)
