@@ -216,9 +216,9 @@ func negate(bits []byte, yes bool) {
 	}
 }
 
-// pack8 joins eight results to a byte of a bitmap.
-func pack8(b0, b1, b2, b3, b4, b5, b6, b7 bool) byte {
-	return bit(b0) | bit(b1)<<1 | bit(b2)<<2 | bit(b3)<<3 | bit(b4)<<4 | bit(b5)<<5 | bit(b6)<<6 | bit(b7)<<7
+// pack4 joins four results to half a byte of a bitmap.
+func pack4(b0, b1, b2, b3 bool) byte {
+	return bit(b0) | bit(b1)<<1 | bit(b2)<<2 | bit(b3)<<3
 }
 
 func compareConst[T cmp.Ordered](bits []byte, a []T, c T, op test) {
@@ -227,17 +227,17 @@ func compareConst[T cmp.Ordered](bits []byte, a []T, c T, op test) {
 	case equal:
 		for i := 0; i < full; i += 8 {
 			v := (*[8]T)(a[i:])
-			bits[i>>3] = pack8(v[0] == c, v[1] == c, v[2] == c, v[3] == c, v[4] == c, v[5] == c, v[6] == c, v[7] == c)
+			bits[i>>3] = pack4(v[0] == c, v[1] == c, v[2] == c, v[3] == c) | pack4(v[4] == c, v[5] == c, v[6] == c, v[7] == c)<<4
 		}
 	case less:
 		for i := 0; i < full; i += 8 {
 			v := (*[8]T)(a[i:])
-			bits[i>>3] = pack8(v[0] < c, v[1] < c, v[2] < c, v[3] < c, v[4] < c, v[5] < c, v[6] < c, v[7] < c)
+			bits[i>>3] = pack4(v[0] < c, v[1] < c, v[2] < c, v[3] < c) | pack4(v[4] < c, v[5] < c, v[6] < c, v[7] < c)<<4
 		}
 	default:
 		for i := 0; i < full; i += 8 {
 			v := (*[8]T)(a[i:])
-			bits[i>>3] = pack8(v[0] <= c, v[1] <= c, v[2] <= c, v[3] <= c, v[4] <= c, v[5] <= c, v[6] <= c, v[7] <= c)
+			bits[i>>3] = pack4(v[0] <= c, v[1] <= c, v[2] <= c, v[3] <= c) | pack4(v[4] <= c, v[5] <= c, v[6] <= c, v[7] <= c)<<4
 		}
 	}
 	for i := full; i < len(a); i++ {
@@ -251,17 +251,17 @@ func compareColumns[T cmp.Ordered](bits []byte, a, b []T, op test) {
 	case equal:
 		for i := 0; i < full; i += 8 {
 			v, w := (*[8]T)(a[i:]), (*[8]T)(b[i:])
-			bits[i>>3] = pack8(v[0] == w[0], v[1] == w[1], v[2] == w[2], v[3] == w[3], v[4] == w[4], v[5] == w[5], v[6] == w[6], v[7] == w[7])
+			bits[i>>3] = pack4(v[0] == w[0], v[1] == w[1], v[2] == w[2], v[3] == w[3]) | pack4(v[4] == w[4], v[5] == w[5], v[6] == w[6], v[7] == w[7])<<4
 		}
 	case less:
 		for i := 0; i < full; i += 8 {
 			v, w := (*[8]T)(a[i:]), (*[8]T)(b[i:])
-			bits[i>>3] = pack8(v[0] < w[0], v[1] < w[1], v[2] < w[2], v[3] < w[3], v[4] < w[4], v[5] < w[5], v[6] < w[6], v[7] < w[7])
+			bits[i>>3] = pack4(v[0] < w[0], v[1] < w[1], v[2] < w[2], v[3] < w[3]) | pack4(v[4] < w[4], v[5] < w[5], v[6] < w[6], v[7] < w[7])<<4
 		}
 	default:
 		for i := 0; i < full; i += 8 {
 			v, w := (*[8]T)(a[i:]), (*[8]T)(b[i:])
-			bits[i>>3] = pack8(v[0] <= w[0], v[1] <= w[1], v[2] <= w[2], v[3] <= w[3], v[4] <= w[4], v[5] <= w[5], v[6] <= w[6], v[7] <= w[7])
+			bits[i>>3] = pack4(v[0] <= w[0], v[1] <= w[1], v[2] <= w[2], v[3] <= w[3]) | pack4(v[4] <= w[4], v[5] <= w[5], v[6] <= w[6], v[7] <= w[7])<<4
 		}
 	}
 	for i := full; i < len(a); i++ {
