@@ -29,6 +29,9 @@ type reader struct {
 	maxRows  int
 	reported bool      // that it is caught up
 	listed   time.Time // modification time of the directory when it was listed
+	// tidied are the finished files that clean_source has dealt with. Only
+	// Committed uses it after Open.
+	tidied map[identity]bool
 
 	// The file being read.
 	file    *os.File
@@ -69,6 +72,7 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 			return nil, err
 		}
 	}
+	r.tidy(p.Done) // what an earlier attempt did not get to
 	return r, nil
 }
 
@@ -322,9 +326,6 @@ func (r *reader) closeFile() error {
 	}
 	return nil
 }
-
-// Committed implements connectors.Reader.
-func (r *reader) Committed(context.Context, connectors.Offset) error { return nil }
 
 // Close implements connectors.Reader.
 func (r *reader) Close() error { return r.closeFile() }

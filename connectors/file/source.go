@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -30,6 +31,10 @@ type source struct {
 	pattern   string // glob pattern or single file; "" reads the directory base
 	nested    bool   // list has found key=value directories
 	maxAge    time.Duration
+	newest    bool   // the newest file first
+	clean     string // off, archive or delete
+	archive   string
+	log       *slog.Logger
 	poll      time.Duration
 	maxRecord int
 	clock     connectors.Clock
@@ -45,7 +50,11 @@ func newSource(_ context.Context, c connectors.SourceConfig) (connectors.Source,
 	s := &source{
 		schema: c.Schema, metadata: c.MetadataColumns, path: resolve(c.Env, c.Options.String("path")),
 		maxAge: c.Options.Duration("max_file_age"), poll: c.Options.Duration("poll_interval"),
-		maxRecord: int(c.Options.Bytes("max_record_size")), clock: c.Env.Clock,
+		maxRecord: int(c.Options.Bytes("max_record_size")), clock: c.Env.Clock, log: c.Env.Log,
+		newest: c.Options.Bool("latest_first"), clean: c.Options.Enum("clean_source"),
+	}
+	if s.newest {
+		s.maxAge = 0 // else the older files would be too old by the time they are read
 	}
 	if s.poll <= 0 {
 		return nil, fault.New(fault.Config, "file source: poll_interval must be above 0")
@@ -62,7 +71,29 @@ func newSource(_ context.Context, c connectors.SourceConfig) (connectors.Source,
 			s.base = filepath.Dir(s.base)
 		}
 	}
-	return s, nil
+	return s, s.checkClean(c)
+}
+
+// checkClean checks the options about finished files.
+func (s *source) checkClean(c connectors.SourceConfig) error {
+	dir := c.Options.String("source_archive_dir")
+	switch {
+	case s.clean != "archive" && dir != "":
+		return fault.New(fault.Config, "file source: source_archive_dir needs clean_source = 'archive'")
+	case s.clean != "archive":
+		return nil
+	case dir == "":
+		return fault.New(fault.Config, "file source: clean_source = 'archive' needs source_archive_dir")
+	}
+	s.archive = resolve(c.Env, dir)
+	base := s.base
+	if base == "" {
+		base = s.path
+	}
+	if rel, err := filepath.Rel(base, s.archive); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return fault.New(fault.Config, "file source: source_archive_dir %s lies in %s, so archived files could be read again; choose a directory outside", s.archive, base)
+	}
+	return nil
 }
 
 func (s *source) Schema() *messages.Schema { return s.schema }
@@ -159,7 +190,11 @@ func (s *source) list() ([]found, error) {
 		return nil, err
 	}
 	slices.SortFunc(files, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), strings.Compare(a.Name, b.Name))
+		order := cmp.Compare(a.Time, b.Time)
+		if s.newest {
+			order = -order
+		}
+		return cmp.Or(order, strings.Compare(a.Name, b.Name))
 	})
 	return files, nil
 }

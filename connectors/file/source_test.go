@@ -298,6 +298,74 @@ func TestMaxFileAge(t *testing.T) {
 	}
 }
 
+func TestLatestFirst(t *testing.T) {
+	tr := newTree(t, text.Format(), value)
+	tr.put("a.txt", "oldest\n", 1000*time.Hour)
+	tr.put("b.txt", "newest\n", 0)
+	tr.put("c.txt", "middle\n", time.Hour)
+	r, err := tr.read(0, nil, "latestFirst", "true", "maxFilesPerTrigger", "1", "max_file_age", "1h")
+	must(t, err)
+	if diff := cmp.Diff(strs(r), []string{"newest", "middle", "oldest"}); diff != "" {
+		t.Errorf("got (-) differs from want (+):\n%s", diff)
+	}
+	rest, err := tr.read(0, r.Offsets[0], "latest_first", "true", "max_file_age", "1h")
+	must(t, err)
+	if got := len(r.Records) - 1; len(rest.Records) < got-1 {
+		t.Errorf("after a restart: got %d rows, want every file however old", len(rest.Records))
+	}
+}
+
+func TestCleanSource(t *testing.T) {
+	for _, mode := range []string{"delete", "archive"} {
+		t.Run(mode, func(t *testing.T) {
+			tr := newTree(t, text.Format(), value)
+			archive := t.TempDir()
+			opts := []string{"clean_source", mode}
+			if mode == "archive" {
+				opts = append(opts, "source_archive_dir", archive)
+			}
+			for i, name := range []string{"a.txt", "b.txt", "c.txt"} {
+				tr.put(name, name+"\n", time.Duration(3-i)*time.Hour)
+			}
+			r, err := connectortest.Open(t.Context(), tr.source(opts...), connectors.ReadRequest{Partition: partitionName, MaxRows: 1}, tr.decoder(), 0)
+			must(t, err)
+			must(t, r.ReadUntil(t.Context(), func(r *connectortest.Collector) bool { return len(r.Records) == 3 }))
+			left := func() string {
+				names, err := osFS{}.Names(tr.dir)
+				must(t, err)
+				return strings.Join(names, " ")
+			}
+			if got := left(); got != "a.txt b.txt c.txt" {
+				t.Errorf("before a commit: got files %s, want all", got)
+			}
+			must(t, r.Reader().Committed(t.Context(), r.Offsets[1])) // behind the row of b.txt, which is not finished
+			if got := left(); got != "b.txt c.txt" {
+				t.Errorf("after a commit: got files %s, want those not finished in it", got)
+			}
+			must(t, r.Close())
+			// The next attempt starts from an offset whose Committed did not come.
+			again, err := tr.read(0, r.Offsets[2], opts...)
+			must(t, err)
+			if len(again.Records) != 0 || left() != "c.txt" {
+				t.Errorf("after a restart: got %d rows and files %s, want none and c.txt", len(again.Records), left())
+			}
+			if mode == "archive" {
+				names, err := osFS{}.Names(archive)
+				must(t, err)
+				if got := strings.Join(names, " "); got != "a.txt b.txt" {
+					t.Errorf("got archived files %s, want a.txt b.txt", got)
+				}
+			}
+		})
+	}
+	for _, kv := range [][]string{{"clean_source", "archive"}, {"source_archive_dir", "x"}, {"clean_source", "archive", "source_archive_dir", "sub/x"}} {
+		tr := newTree(t, text.Format(), value)
+		if _, err := Connector().Source(t.Context(), tr.options(kv)); fault.KindOf(err) != fault.Config || err == nil {
+			t.Errorf("%q: got error %v, want a config error", kv, err)
+		}
+	}
+}
+
 func TestLongRecords(t *testing.T) {
 	tr := newTree(t, text.Format(), value)
 	long := strings.Repeat("x", 10_000_000)

@@ -136,7 +136,7 @@ func Parse(what string, opts []Option, given []Given) (Values, []*Error) {
 		}
 		seen[o.Name] = true
 		if err := o.check(g.Value); err != nil {
-			errs = append(errs, &Error{Key: g.Key, Pos: g.Pos, Text: fmt.Sprintf("%s: option %s: %v", what, o.Name, err)})
+			errs = append(errs, &Error{Key: g.Key, Pos: g.Pos, Text: fmt.Sprintf("%s: option %s: %v", what, g.Key, err)})
 			continue
 		}
 		v.byName[o.Name] = makeValue(o, g.Value, true)

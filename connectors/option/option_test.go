@@ -74,7 +74,8 @@ func TestParseReportsEveryFault(t *testing.T) {
 		{"an unknown option", given("url", "x", "zzzzzz", "1"), []string{"s: unknown option zzzzzz (known: create, on_data_loss, password, port, roll_interval, roll_size, rows_per_second, url)"}},
 		{"an option of Spark", given("url", "x", "checkpointLocation", "/tmp"), []string{"s: unknown option checkpointLocation (checkpoints live below the directory given by --dir)"}},
 		{"one key twice", given("url", "x", "Url", "y"), []string{"s: option url is given twice"}},
-		{"one key twice, the first one bad", given("url", "x", "port", "a", "port", "1"), []string{`s: option port: "a" is not a whole number`, "s: option port is given twice"}},
+		{"one key twice, the first one bad", given("url", "x", "port", "a", "port", "1"), []string{`s: option port: "a" is not a positive integer`, "s: option port is given twice"}},
+		{"the key as it was written", given("url", "x", "rowsPerSecond", "1.5"), []string{`s: option rowsPerSecond: "1.5" is not a positive integer`}},
 		{"a required option that is bad is not missing", given("url", ""), []string{"s: option url: it is empty; Addresses of the servers."}},
 		{"several faults in order", given("port", "0", "url", "x", "create", "yes", "roll_size", "big", "roll_interval", "soon", "on_data_loss", "fial", "rows_per_second", "0"), []string{
 			"s: option port: 0 is out of range; give a number from 1 to 65535",
@@ -82,7 +83,7 @@ func TestParseReportsEveryFault(t *testing.T) {
 			`s: option roll_size: "big" is not a size (write 4096, 64MB or 1GiB)`,
 			`s: option roll_interval: "soon" is not a duration (write 500ms, 10s, 1h30m or '10 seconds')`,
 			`s: option on_data_loss: "fial" is not allowed (did you mean fail?)`,
-			"s: option rows_per_second: 0 is too small; give at least 1",
+			`s: option rows_per_second: "0" is not a positive integer`,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

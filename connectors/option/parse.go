@@ -18,8 +18,8 @@ func (o *Option) check(text string) error {
 	switch o.Kind {
 	case Int:
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return fmt.Errorf("%q is not a whole number", text)
+		if err != nil || n < 1 && o.Min == 1 && o.Max == 0 {
+			return fmt.Errorf("%q is not a %s", text, o.integer())
 		}
 		return o.checkRange(n)
 	case Bool:
@@ -47,6 +47,14 @@ func (o *Option) check(text string) error {
 		return fmt.Errorf("%q is not allowed (%s)", text, hint)
 	}
 	return nil
+}
+
+// integer says what an Int takes.
+func (o *Option) integer() string {
+	if o.Min == 1 {
+		return "positive integer"
+	}
+	return "whole number"
 }
 
 // checkRange holds an Int to Min and Max.
