@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -49,8 +50,8 @@ type queryActor struct {
 	requests  []func(error)
 	history   []messages.Epoch // the newest committed epochs, oldest first
 	injected  messages.Epoch
+	changed   bool // there is something to commit, in this attempt
 	draining  bool
-	ended     bool // all sources have ended by themselves
 
 	closing  bool
 	finished bool // Finish was reached: the end is a good one
@@ -176,7 +177,10 @@ func (q *queryActor) protocol(msg any) {
 			q.step(epochs.TimerFired{})
 		}
 	case *changedMsg:
-		q.step(epochs.Changed{})
+		q.changed = true // also what restored timers do before all subtasks are ready
+		if q.coord != nil {
+			q.step(epochs.Changed{})
+		}
 	case *checkedMsg:
 		q.step(epochs.Ready{Err: m.err})
 	case *subtaskAck:
@@ -280,7 +284,9 @@ func (q *queryActor) spawn(m *deployedMsg) {
 		}
 	}
 	q.waiting = len(q.subtasks)
-	for _, ref := range q.subtasks {
+	// Consumers first: a producer may send as soon as it is wired, and stages are
+	// numbered with the rows.
+	for _, ref := range slices.Backward(q.subtasks) {
 		q.ctx.Send(ref.pid, q.wiring(ref, pids))
 	}
 }

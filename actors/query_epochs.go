@@ -31,6 +31,9 @@ func (q *queryActor) ready() {
 		Committed: last, Next: q.cfg.NextEpoch,
 	})
 	q.step(epochs.Started{})
+	if q.changed {
+		q.step(epochs.Changed{})
+	}
 	q.toSources(&startMsg{})
 	if len(q.requests) > 0 {
 		q.step(epochs.EpochRequested{})

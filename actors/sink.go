@@ -25,6 +25,10 @@ type sinkHalf struct {
 	writes    Worker
 	flushes   Worker
 	waiting   int // writes outstanding
+	// broken belongs to the writes' worker: a write has failed or panicked.
+	// Nothing may follow it, or rows behind the failed one would be published
+	// and those in it, replayed by the next attempt, would come after them.
+	broken bool
 }
 
 func (k *sinkHalf) full() bool { return k.waiting >= writeWindow }
@@ -38,6 +42,11 @@ func (k *sinkHalf) write(b *messages.Batch) {
 	k.waiting++
 	w, ctx, lineage, base, s := k.writer, k.s.ctxIO, k.spec.Lineage, k.base, k.s
 	k.writes.Submit(func() {
+		defer b.Release()
+		if k.broken {
+			return // the attempt is ending
+		}
+		k.broken = true
 		var ids []messages.ID128
 		if lineage {
 			ids = rowIDs(base, b)
@@ -47,7 +56,7 @@ func (k *sinkHalf) write(b *messages.Batch) {
 		if err == nil {
 			err = w.Write(ctx, b, ids)
 		}
-		b.Release()
+		k.broken = err != nil
 		s.post(&writtenMsg{err: err, rows: rows})
 	})
 }
@@ -64,6 +73,9 @@ func (s *subtask) written(m *writtenMsg) {
 func (k *sinkHalf) cut(s *subtask, e messages.Epoch) {
 	w, ctx := k.writer, s.ctxIO
 	k.writes.Submit(func() {
+		if k.broken {
+			return
+		}
 		flush, err := w.Cut(e)
 		if err != nil {
 			s.post(&flushedMsg{epoch: e, err: err})
