@@ -63,6 +63,7 @@ type run struct {
 	tries    int
 	opened   int // readers, writers, committers and operators that are open
 	faults   []plannedFault
+	patience int // how many faults may be left at the end
 	since    int // steps since the latest fault
 	armed    *plannedFault
 	fired    int // in this attempt
@@ -114,7 +115,8 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	}
 	r.incarnation = messages.ID128{Hi: rng.Uint64(), Lo: rng.Uint64()}
 	r.disk = memstore.New(memstore.Options{Seed: seed, KeepUnsynced: rng.IntN(101), Fault: r.storeFault})
-	for range min(rng.IntN(7), rng.IntN(10)) {
+	r.patience = rng.IntN(4) * 3
+	for range rng.IntN(10) {
 		r.faults = append(r.faults, r.planFault())
 	}
 	return r
@@ -326,6 +328,9 @@ func (r *run) attemptEnded() {
 			r.fail("the attempt stopped by itself: %v", err)
 		}
 	case !excused(err):
+		if p, ok := errors.AsType[*fault.Panic](err); ok {
+			r.log("%s", p.Stack)
+		}
 		r.fail("the attempt failed by itself: %v", err)
 	}
 	r.ending = false
@@ -366,8 +371,8 @@ func (r *run) total() (n int) {
 // maybeEnd drains the query when everything has been read and, where partitions
 // become idle, found to be so.
 func (r *run) maybeEnd() {
-	if r.stopped || r.bounded || !r.complete() || r.armed != nil && r.rng.IntN(100) > 0 {
-		return
+	if r.stopped || r.bounded || len(r.faults) > r.patience || !r.complete() || r.rng.IntN(60) > 0 {
+		return // an attempt that is drained before it runs just stops
 	}
 	rec := r.newest()
 	if r.total() == 0 {
@@ -447,6 +452,15 @@ type plannedFault struct {
 	kind   fault.Kind
 }
 
+// starting tells whether the fault's point is passed when an attempt starts.
+func (f *plannedFault) starting() bool {
+	switch f.point {
+	case "src/partitions", "src/open", "sink/open", "sink/recover", "sink/recover/done", "sink/writer", "op/open", "store/open", "store/committed", "store/load":
+		return true
+	}
+	return false
+}
+
 var points = []string{
 	"src/partitions", "src/open", "src/read", "src/ack",
 	"sink/open", "sink/recover", "sink/recover/done", "sink/writer", "sink/write", "sink/write/done", "sink/cut",
@@ -457,8 +471,8 @@ var points = []string{
 }
 
 func (r *run) planFault() plannedFault {
-	f := plannedFault{after: r.rng.IntN(1200), kind: []fault.Kind{fault.Restart, fault.Transient, fault.Internal}[r.rng.IntN(3)]}
-	if r.rng.IntN(3) == 0 {
+	f := plannedFault{after: r.rng.IntN(350), kind: []fault.Kind{fault.Restart, fault.Transient, fault.Internal}[r.rng.IntN(3)]}
+	if r.rng.IntN(4) == 0 {
 		f.after = r.rng.IntN(60) // often within the recovery from the one before
 	}
 	switch r.rng.IntN(12) {
@@ -488,8 +502,8 @@ func (r *run) planFault() plannedFault {
 func (r *run) strike() {
 	r.since++
 	if r.armed != nil || len(r.faults) == 0 || r.since < r.faults[0].after || r.crashed {
-		if r.armed != nil && r.since > 3000 {
-			r.armed, r.since = nil, 0 // its point is not passed in this plan
+		if r.armed != nil && r.since > 400 {
+			r.armed = nil // its point is not passed in this plan
 		}
 		return
 	}
@@ -498,6 +512,9 @@ func (r *run) strike() {
 	r.since = 0
 	if f.point != "" {
 		r.armed = &f
+		if f.starting() && r.att != nil && r.rng.IntN(4) > 0 {
+			r.crashed = true // so that there is a start
+		}
 		return
 	}
 	r.count(f.effect.String())
