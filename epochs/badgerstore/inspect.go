@@ -164,6 +164,9 @@ type errorLog struct {
 }
 
 func (l *errorLog) Errorf(format string, args ...any) {
+	if strings.HasPrefix(format, "Unable to read") || strings.HasPrefix(format, "Key: %v, Version") || strings.HasPrefix(format, "Invalid read") {
+		return // the reader gets the error
+	}
 	text := strings.TrimSpace(fmt.Sprintf(format, args...))
 	select {
 	case l.errors <- text:

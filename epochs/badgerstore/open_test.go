@@ -420,3 +420,129 @@ func TestAFileInTheWayIsAnError(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 }
+
+// damagePack flips a bit in the directory of the pack of an epoch in the store
+// that filled has made.
+func damagePack(t *testing.T, dir string, e messages.Epoch) {
+	t.Helper()
+	start := segment(0, e, 64).Data // how the data of the first member begins
+	for _, name := range files(t, dir, ".vlog") {
+		b, err := os.ReadFile(name)
+		ok(t, err)
+		if at := bytes.Index(b, start); at >= 0 {
+			flip(t, name, int64(at)-2)
+			return
+		}
+	}
+	t.Fatalf("the pack of epoch %d was not found", e)
+}
+
+func TestAPackThatCannotBeReadIsNotForgotten(t *testing.T) {
+	dir := filled(t)
+	// Badger cuts its newest log file at the first damage; make it another one.
+	mustClose(t, mustOpen(t, dir, badgerstore.Options{}))
+	damagePack(t, dir, 2)
+	s := mustOpen(t, dir, badgerstore.Options{})
+	load := func(upTo messages.Epoch) (int, error) {
+		n := 0
+		err := s.Load(t.Context(), epochs.LoadRange{Operator: "a", To: 3, UpTo: upTo}, func(epochs.Segment) error { n++; return nil })
+		return n, err
+	}
+	want := func(upTo messages.Epoch, damaged bool) {
+		t.Helper()
+		n, err := load(upTo)
+		switch {
+		case damaged && !errors.Is(err, epochs.ErrDamaged):
+			t.Errorf("epoch %d: loaded %d segments with error %v, want ErrDamaged", upTo, n, err)
+		case !damaged && (err != nil || n != 3):
+			t.Errorf("epoch %d: loaded %d segments with error %v, want 3", upTo, n, err)
+		}
+	}
+	want(3, false) // its bases are newer
+	want(2, true)
+	want(1, false)
+	// After a fall-back to the epoch before, the damage is history.
+	ok(t, s.Rewind(t.Context(), 1))
+	want(9, false)
+	mustClose(t, s)
+	s = mustOpen(t, dir, badgerstore.Options{})
+	defer mustClose(t, s)
+	if got := newestRecord(t, s); got != 1 {
+		t.Errorf("newest record is that of epoch %d, want 1", got)
+	}
+	want(1, false)
+	_, highest, err := s.Committed(t.Context())
+	ok(t, err)
+	ok(t, s.Put(t.Context(), highest+1, []epochs.Segment{segment(0, highest+1, 100)}))
+	ok(t, s.Commit(t.Context(), 1, highest+1, []byte("record")))
+	want(highest+1, false)
+}
+
+func TestADamagedRecordIsReportedBesideTheOthers(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, badgerstore.Options{})
+	record := func(e messages.Epoch) []byte { return bytes.Repeat([]byte{'r', byte(e)}, 2000) }
+	for e := messages.Epoch(1); e <= 3; e++ {
+		ok(t, s.Commit(t.Context(), e-1, e, record(e)))
+	}
+	mustClose(t, s)
+	damaged := false
+	for _, name := range files(t, dir, ".vlog") {
+		b, err := os.ReadFile(name)
+		ok(t, err)
+		if at := bytes.Index(b, record(3)); at >= 0 {
+			flip(t, name, int64(at)+1000)
+			damaged = true
+		}
+	}
+	if !damaged {
+		t.Fatal("the record was not found")
+	}
+	s = mustOpen(t, dir, badgerstore.Options{})
+	defer mustClose(t, s)
+	records, highest, err := s.Committed(t.Context())
+	if !errors.Is(err, epochs.ErrDamaged) || !strings.Contains(fmt.Sprint(err), "epoch 3") {
+		t.Errorf("got error %v, want ErrDamaged for epoch 3", err)
+	}
+	if len(records) != 2 || records[0].Epoch != 2 || !bytes.Equal(records[1].Data, record(1)) || highest != 3 {
+		t.Errorf("got %d records, highest epoch %d", len(records), highest)
+	}
+}
+
+func TestReadingAfterCloseIsAnError(t *testing.T) {
+	dir := filled(t)
+	s := mustOpen(t, dir, badgerstore.Options{})
+	mustClose(t, s)
+	if _, _, err := s.Committed(t.Context()); err == nil {
+		t.Error("committed: no error")
+	}
+	if err := s.Load(t.Context(), epochs.LoadRange{Operator: "a", To: 3, UpTo: 3}, func(epochs.Segment) error { return nil }); err == nil {
+		t.Error("load: no error")
+	}
+}
+
+// TestTheValueLogIsCollected writes many times what is needed and looks at the
+// disk. Without collection it would hold everything.
+func TestTheValueLogIsCollected(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes some hundred megabytes")
+	}
+	s := mustOpen(t, t.TempDir(), badgerstore.Options{})
+	defer mustClose(t, s)
+	const each, count, limit = 1 << 20, 400, 200 << 20
+	largest := int64(0)
+	for e := messages.Epoch(1); e <= count; e++ {
+		segs := make([]epochs.Segment, 64)
+		for i := range segs {
+			segs[i] = segment(uint16(i), e, each/len(segs))
+		}
+		ok(t, s.Put(t.Context(), e, segs))
+		ok(t, s.Commit(t.Context(), e-1, e, []byte("record")))
+		ok(t, s.Drop(t.Context(), max(e, 3)-2, e))
+		largest = max(largest, s.Size())
+	}
+	t.Logf("%d MB written, 3 MB needed, at most %d MB on disk", count*each>>20, largest>>20)
+	if largest > limit {
+		t.Errorf("the store grew to %d MB, want at most %d", largest>>20, limit>>20)
+	}
+}

@@ -239,7 +239,10 @@ func (s *Store) commit(e messages.Epoch, r storedRecord) error {
 	if err := fault.Inject("epochs/commit/synced"); err != nil {
 		return err
 	}
-	return s.setWitness(e)
+	if err := s.setWitness(e); err != nil {
+		return err
+	}
+	return fault.Inject("epochs/commit/witnessed")
 }
 
 // setWitness writes the epoch witness.

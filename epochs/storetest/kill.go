@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strconv"
@@ -26,6 +27,8 @@ type KillConfig struct {
 	Seed  uint64
 	// Rounds is how many children are killed.
 	Rounds int
+	// SelfKill says that children kill themselves, at a fault point.
+	SelfKill bool
 }
 
 // killed is the workload of RunKills and its children.
@@ -66,6 +69,9 @@ func RunKills(t *testing.T, cfg KillConfig) {
 		after, delay := rng.IntN(40), time.Duration(rng.IntN(15_000))*time.Microsecond
 		if rng.IntN(10) == 0 {
 			after, delay = 0, time.Duration(rng.IntN(60_000))*time.Microsecond
+		}
+		if cfg.SelfKill {
+			after = math.MaxInt
 		}
 		last, n := runChild(t, cfg, after, delay)
 		acknowledged = max(acknowledged, last)

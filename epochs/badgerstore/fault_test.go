@@ -1,0 +1,77 @@
+//go:build fault
+
+package badgerstore_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/epochs/badgerstore"
+	"github.com/streamd-io/streamd/epochs/storetest"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// points are the fault points of the store in the order of an epoch.
+var points = []string{"epochs/persist/write", "epochs/persist/synced", "epochs/commit/write", "epochs/commit/synced", "epochs/commit/witnessed"}
+
+// TestKillsAtEveryFaultPoint kills writers exactly between two steps.
+func TestKillsAtEveryFaultPoint(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	round := 0
+	storetest.RunKills(t, storetest.KillConfig{
+		Open:     opener(dir),
+		Seed:     killSeed,
+		Rounds:   3 * len(points),
+		SelfKill: true,
+		Child: func(ctx context.Context) *exec.Cmd {
+			rule := fmt.Sprintf("%s=kill:%d", points[round%len(points)], round+1)
+			round++
+			cmd := exec.CommandContext(ctx, self, "-test.run=^TestKilledChild$")
+			cmd.Env = append(os.Environ(), childDir+"="+dir, "STREAMD_FAULTS="+rule)
+			return cmd
+		},
+	})
+}
+
+// TestAFailedWriteLeavesTheStoreToBeReopened injects an error at every point.
+func TestAFailedWriteLeavesTheStoreToBeReopened(t *testing.T) {
+	for _, point := range points {
+		t.Run(point, func(t *testing.T) {
+			dir := t.TempDir()
+			s := mustOpen(t, dir, badgerstore.Options{})
+			write := func(s *badgerstore.Store) error {
+				if err := s.Put(t.Context(), 1, []epochs.Segment{segment(0, 1, 100), segment(1, 1, 40_000)}); err != nil {
+					return err
+				}
+				return s.Commit(t.Context(), 0, 1, []byte("record"))
+			}
+			ok(t, fault.Set(point+"=error"))
+			defer fault.Reset()
+			if got := fault.KindOf(write(s)); got != fault.Restart {
+				t.Errorf("error of kind %v, want %v", got, fault.Restart)
+			}
+			fault.Reset()
+			if err := s.Put(t.Context(), 2, []epochs.Segment{segment(0, 2, 100)}); err == nil {
+				t.Error("a store that lost a write goes on as if nothing had happened")
+			}
+			mustClose(t, s)
+			s = mustOpen(t, dir, badgerstore.Options{})
+			defer mustClose(t, s)
+			have := newestRecord(t, s)
+			if err := s.Put(t.Context(), 2, []epochs.Segment{segment(0, 2, 100)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Commit(t.Context(), have, 2, []byte("record")); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
