@@ -123,9 +123,7 @@ func (c *checker) node(n Node) {
 	case *SetOperation:
 		c.setOperation(n)
 	case *Watermark:
-		if a := topAggregation(n.Input); a != nil {
-			c.report(notYet(n.span, "a watermark above an aggregation"))
-		}
+		c.watermark(n)
 	}
 }
 
@@ -138,8 +136,25 @@ func (c *checker) whole(n Node) {
 	}
 }
 
+// watermark refuses watermarks that do not speak about the rows of sources.
+func (c *checker) watermark(n *Watermark) {
+	below := ""
+	Walk(n.Input, func(n Node) {
+		switch n.(type) {
+		case *Aggregate, *Distinct:
+			below = "an aggregation"
+		case *Limit:
+			below = "LIMIT"
+		}
+	})
+	if below != "" {
+		c.report(hinted(notYet(n.span, "a watermark above "+below), "declare it on the source"))
+	}
+}
+
 func (c *checker) aggregate(n *Aggregate) {
 	c.chained(n, n.Input)
+	c.oneTime(n)
 	c.appendNeedsTime(n, n.cols[:len(n.Groups)])
 	for i := range n.Calls {
 		call := &n.Calls[i]
@@ -147,6 +162,29 @@ func (c *checker) aggregate(n *Aggregate) {
 			c.report(hinted(fail(ClassUnsupported, call.Span, "the distinct aggregation "+call.String()+" is not supported on streams"),
 				"use approx_count_distinct(), or size(collect_set())"))
 		}
+	}
+}
+
+// oneTime refuses an aggregation over two event times: which one is late?
+func (c *checker) oneTime(n *Aggregate) {
+	joined := false
+	Walk(n.Input, func(n Node) {
+		if j, ok := n.(*Join); ok {
+			joined = joined || Streaming(j.Left) && Streaming(j.Right)
+		}
+	})
+	if !joined {
+		return
+	}
+	var times []string
+	for _, col := range n.Input.Columns() {
+		if col.Time != NotTime {
+			times = append(times, strings.TrimPrefix(col.Qualifier+"."+col.Name, "."))
+		}
+	}
+	if len(times) > 1 {
+		c.report(hinted(fail(ClassTwoEventTimes, n.span, "there are several event times below the aggregation: "+strings.Join(times, ", ")),
+			"select one of them in a subquery around the join"))
 	}
 }
 
@@ -268,30 +306,6 @@ func (c *checker) setOperation(n *SetOperation) {
 		return
 	}
 	c.report(notYet(n.span, "EXCEPT"))
-}
-
-func (c *checker) join(n *Join) {
-	word := strings.ToLower(n.Kind.String())
-	article := "a "
-	if n.Kind == sql.InnerJoin {
-		article = "an "
-	}
-	left, right := Streaming(n.Left), Streaming(n.Right)
-	if left && right {
-		if c.mode != Append {
-			c.report(fail(ClassUnsupported, n.span, article+word+" join of two streams is not supported in "+c.mode.String()+" mode"))
-			return
-		}
-		c.report(notYet(n.span, article+word+" join of two streams"))
-		return
-	}
-	outer := n.Kind == sql.FullJoin || n.Kind == sql.LeftJoin && right || n.Kind == sql.RightJoin && left ||
-		(n.Kind == sql.LeftSemiJoin || n.Kind == sql.LeftAntiJoin) && right
-	if outer {
-		c.report(fail(ClassUnsupported, n.span, "a "+word+" join that keeps rows of the static side is not supported: they would never be final"))
-		return
-	}
-	c.report(notYet(n.span, "a join of a stream and a static table"))
 }
 
 // clocks returns the first expression of n that reads a clock, nil if none.
