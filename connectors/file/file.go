@@ -46,7 +46,7 @@ func Connector() connectors.Connector {
 			{Name: "path", Required: true, Doc: "Directory to write part files to; it is made if need be."},
 			{Name: "roll_size", Kind: option.Bytes, Default: "64MB", Doc: "Size in bytes at which a part file is closed and published (default 64MB)."},
 			{Name: "roll_interval", Kind: option.Duration, Default: "60s", Doc: "Age at which a part file is closed and published (default 60s)."},
-			{Name: "partition_by", Doc: "Not supported yet: columns to make key=value directories of."},
+			{Name: "partition_by", Doc: "Columns, separated by commas, whose values become key=value directories instead of fields of the files."},
 		},
 		Metadata: []connectors.Metadata{
 			{Name: "path", Type: messages.T(messages.String), Doc: "Path of the file, relative to the directory read."},

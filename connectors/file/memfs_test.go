@@ -3,9 +3,10 @@ package file
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -162,14 +163,14 @@ func (m *memFS) SyncDir(dir string) error {
 func (m *memFS) Names(dir string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var names []string
+	found := map[string]bool{}
 	for name := range m.entries {
-		if filepath.Dir(name) == dir {
-			names = append(names, filepath.Base(name))
+		if rest, ok := strings.CutPrefix(name, dir+"/"); ok {
+			first, _, _ := strings.Cut(rest, "/")
+			found[first] = true
 		}
 	}
-	sort.Strings(names)
-	return names, m.fail
+	return slices.Sorted(maps.Keys(found)), m.fail
 }
 
 // visible returns the content of the files that are not hidden, by name.
@@ -179,7 +180,7 @@ func (m *memFS) visible() map[string]string {
 	files := map[string]string{}
 	for name, n := range m.entries {
 		if !strings.HasPrefix(filepath.Base(name), ".") {
-			files[filepath.Base(name)] = string(n.data)
+			files[strings.TrimPrefix(name, "/out/")] = string(n.data)
 		}
 	}
 	return files

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,14 +26,19 @@ import (
 const inProgress = ".inprogress"
 
 type sink struct {
-	fs        fileSystem
-	clock     connectors.Clock
-	dir       string
-	ext       string
-	header    []byte // with its line end; nil for none
-	encoder   func(*messages.Schema) (format.Encoder, error)
-	rollSize  int64
-	rollAfter time.Duration
+	fs     fileSystem
+	clock  connectors.Clock
+	dir    string
+	ext    string
+	header []byte // with its line end; nil for none
+	// partition are the columns of partition_by and columns all others, which are
+	// what the files hold: schema. Without partition_by columns is nil.
+	partition, columns []int
+	names              []string // of the partition columns, escaped
+	schema             *messages.Schema
+	encoder            func(*messages.Schema) (format.Encoder, error)
+	rollSize           int64
+	rollAfter          time.Duration
 }
 
 func newSink(_ context.Context, c connectors.SinkConfig) (connectors.Sink, error) {
@@ -40,9 +46,6 @@ func newSink(_ context.Context, c connectors.SinkConfig) (connectors.Sink, error
 }
 
 func makeSink(c connectors.SinkConfig, fsys fileSystem) (*sink, error) {
-	if c.Options.Has("partition_by") {
-		return nil, fault.New(fault.Config, "file sink: partition_by is not supported yet; write one sink per value, or leave the option out")
-	}
 	if c.Encoder == nil {
 		return nil, fault.New(fault.Config, "file sink: add format = 'json', 'csv' or 'text'")
 	}
@@ -53,10 +56,14 @@ func makeSink(c connectors.SinkConfig, fsys fileSystem) (*sink, error) {
 	if s.rollSize < 1 || s.rollAfter <= 0 {
 		return nil, fault.New(fault.Config, "file sink: roll_size and roll_interval must be above 0")
 	}
-	if _, err := c.Encoder(c.Schema); err != nil {
+	if err := s.partitionBy(c); err != nil {
+		return nil, err
+	}
+	if _, err := c.Encoder(s.schema); err != nil {
 		return nil, err
 	}
 	if c.Format.Header != nil {
+		c.FormatConfig.Schema = s.schema
 		line, err := c.Format.Header(c.FormatConfig)
 		if err != nil {
 			return nil, err
@@ -84,14 +91,14 @@ func (s *sink) Open(_ context.Context, q connectors.WriteRequest) (connectors.Co
 	// same name.
 	h := sha256.Sum256([]byte(q.Sink))
 	return &committer{
-		sink: s, attempt: q.Attempt, schema: q.Schema,
+		sink: s, attempt: q.Attempt,
 		prefix: fmt.Sprintf("part-%016x-%x", q.Incarnation.Hi^q.Incarnation.Lo, h[:3]),
 	}, nil
 }
 
 // part names a part file and how much of it is valid.
 type part struct {
-	Name string `json:"name"` // without the leading dot and inProgress
+	Name string `json:"name"` // with its directory, without the leading dot and inProgress
 	Size int64  `json:"size"`
 	Rows int64  `json:"rows"`
 }
@@ -145,38 +152,61 @@ func (c *committer) Recover(_ context.Context, _ messages.Epoch, last connectors
 		return err
 	}
 	s := c.sink
-	if err := s.fs.MkdirAll(s.dir); err != nil {
-		return c.sink.ioError(err, "make the directory")
-	}
-	names, err := s.fs.Names(s.dir)
-	if err != nil {
-		return c.sink.ioError(err, "list the directory")
+	if err := s.makeDir(); err != nil {
+		return err
 	}
 	keep := map[string]bool{}
+	var done []part
 	for _, p := range slices.Concat(t.Rolled, t.Open) {
-		keep[s.hiddenName(p.Name)] = p.Rows > 0
 		if p.Rows > 0 {
-			if err := s.publish(p); err != nil {
+			keep[s.hidden(p.Name)] = true
+			done = append(done, p)
+		}
+	}
+	if err := s.publishAll(done); err != nil {
+		return err
+	}
+	if err := s.removeLeftovers(s.dir, "."+c.prefix, keep, len(s.partition)); err != nil {
+		return err
+	}
+	return s.syncDirs([]part{{}})
+}
+
+// removeLeftovers removes the parts of this query that are not visible and not
+// to be kept, in dir and the partition directories of the given depth below.
+func (s *sink) removeLeftovers(dir, prefix string, keep map[string]bool, depth int) error {
+	names, err := s.fs.Names(dir)
+	if err != nil {
+		return s.ioError(err, "list "+dir)
+	}
+	for _, n := range names {
+		name := filepath.Join(dir, n)
+		switch {
+		case strings.HasPrefix(n, prefix) && strings.HasSuffix(n, inProgress) && !keep[name]:
+			if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return s.ioError(err, "remove "+name)
+			}
+		case depth > 0 && strings.HasPrefix(n, s.names[len(s.partition)-depth]+"="):
+			if err := s.removeLeftovers(name, prefix, keep, depth-1); err != nil {
 				return err
 			}
 		}
 	}
-	for _, n := range names {
-		if strings.HasPrefix(n, "."+c.prefix) && strings.HasSuffix(n, inProgress) && !keep[n] {
-			if err := s.fs.Remove(filepath.Join(s.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return s.ioError(err, "remove "+n)
-			}
-		}
-	}
-	return s.syncDir()
+	return nil
 }
 
-func (s *sink) hiddenName(name string) string { return "." + name + inProgress }
+// hidden is the path of a part before it is visible, visible the one after.
+func (s *sink) hidden(name string) string {
+	dir, base := path.Split(name)
+	return filepath.Join(s.dir, filepath.FromSlash(dir), "."+base+inProgress)
+}
+
+func (s *sink) visible(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
 // publish cuts a part to its valid length and gives it its visible name. It may
 // be repeated; the caller syncs the directory.
 func (s *sink) publish(p part) error {
-	from, to := filepath.Join(s.dir, s.hiddenName(p.Name)), filepath.Join(s.dir, p.Name)
+	from, to := s.hidden(p.Name), s.visible(p.Name)
 	size, ok, err := s.fs.Size(from)
 	if err != nil {
 		return s.ioError(err, "look at "+from)
@@ -207,9 +237,21 @@ func (s *sink) publish(p part) error {
 	return nil
 }
 
-func (s *sink) syncDir() error {
-	if err := s.fs.SyncDir(s.dir); err != nil {
-		return s.ioError(err, "sync the directory")
+// syncDirs makes the names in the directories of some parts durable.
+func (s *sink) syncDirs(parts []part) error {
+	synced := map[string]bool{}
+	for _, p := range parts {
+		dir := filepath.Dir(s.visible(p.Name))
+		if p.Name == "" {
+			dir = s.dir
+		}
+		if synced[dir] {
+			continue
+		}
+		synced[dir] = true
+		if err := s.fs.SyncDir(dir); err != nil {
+			return s.ioError(err, "sync "+dir)
+		}
 	}
 	return nil
 }
@@ -226,11 +268,17 @@ func (s *sink) ioError(err error, doing string) error {
 
 // Writer implements connectors.Committer.
 func (c *committer) Writer(_ context.Context, subtask, _ int) (connectors.Writer, error) {
-	enc, err := c.sink.encoder(c.schema)
+	enc, err := c.sink.encoder(c.sink.schema)
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{c: c, enc: enc, files: map[*openPart]struct{}{}, stem: fmt.Sprintf("%s-%06d-%05d", c.prefix, c.attempt, subtask)}
+	w := &writer{
+		c: c, enc: enc, stem: fmt.Sprintf("%s-%06d-%05d", c.prefix, c.attempt, subtask),
+		open: map[string]*openPart{}, files: map[*openPart]struct{}{}, made: map[string]bool{},
+	}
+	if c.sink.columns != nil {
+		w.pool = messages.NewPool(c.sink.schema)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writers = append(c.writers, w)
@@ -282,15 +330,12 @@ func (c *committer) Commit(_ context.Context, _ messages.Epoch, t connectors.Tok
 }
 
 func (s *sink) publishAll(parts []part) error {
-	if len(parts) == 0 {
-		return nil
-	}
 	for _, p := range parts {
 		if err := s.publish(p); err != nil {
 			return err
 		}
 	}
-	return s.syncDir()
+	return s.syncDirs(parts)
 }
 
 // Close implements connectors.Committer. Parts that hold nothing but committed
@@ -301,8 +346,10 @@ func (c *committer) Close() error {
 	var errs []error
 	var done []part
 	for _, w := range c.writers {
-		if p, ok := w.last(); ok && slices.Contains(c.open, p) {
-			done = append(done, p)
+		for _, p := range w.current() {
+			if slices.Contains(c.open, p) {
+				done = append(done, p)
+			}
 		}
 		errs = append(errs, w.Close())
 	}

@@ -58,6 +58,14 @@ func rowsOf(t testing.TB, files map[string]string) [][]any {
 				N int64
 				S string
 			}
+			if dir, _, ok := strings.Cut(name, "/"); ok {
+				if _, err := fmt.Sscanf(dir, "n=%d", &r.N); err != nil {
+					t.Errorf("directory of %s: %v", name, err)
+				}
+				if strings.Contains(line, `"n"`) {
+					t.Errorf("%s: line %q holds the partition column", name, line)
+				}
+			}
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Errorf("%s: line %q: %v", name, line, err)
 			}
@@ -75,6 +83,8 @@ func TestSinkKeepsTheContractThroughPowerCuts(t *testing.T) {
 	}{
 		{"all that is not synced is lost", nil, false},
 		{"small parts, all that is not synced is lost", []string{"roll_size", "100"}, false},
+		{"in directories, all that is not synced is lost", []string{"partition_by", "n"}, false},
+		{"in directories, some that is not synced is lost", []string{"partition_by", "n"}, true},
 		{"some that is not synced is lost", []string{"roll_size", "200"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,6 +113,9 @@ func TestSinkKeepsTheContractThroughPowerCuts(t *testing.T) {
 }
 
 func TestSinkKeepsTheContractOnTheRealFileSystem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("syncs thousands of files")
+	}
 	dir := ""
 	connectortest.Sink(t, connectortest.SinkCase{
 		New: func(t testing.TB) connectors.Sink {
@@ -263,6 +276,60 @@ func TestCSVPartsHaveAHeaderEach(t *testing.T) {
 	}
 }
 
+func TestPartitionByRoundTripsThroughTheSource(t *testing.T) {
+	dir := t.TempDir()
+	day := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	schema := messages.NewSchema(messages.Field{Name: "k", Type: messages.T(messages.String)},
+		messages.Field{Name: "n", Type: messages.T(messages.Int)}, messages.Field{Name: "day/=", Type: messages.T(messages.Date)})
+	want := [][]any{}
+	b := messages.NewBuilder(schema)
+	for i, k := range []any{"plain", "../a/b=c %", "", nil, nullValue, "ünï", ".hidden", "plain"} {
+		row := []any{k, int32(i), day}
+		if i%2 == 1 {
+			row[2] = nil
+		}
+		want = append(want, row)
+		must(t, format.AppendRow(b, row))
+	}
+	f := formatjson.Format()
+	c := sinkConfig(t, f, connectortest.SystemClock{}, "path", dir, "partition_by", "k, day/=")
+	c.Schema = schema
+	s, err := Connector().Sink(t.Context(), c)
+	must(t, err)
+	must(t, connectortest.Drain(t.Context(), s, connectors.WriteRequest{Schema: schema}, b.Finish()))
+	tr := newTree(t, f, schema.Fields...)
+	tr.dir = dir
+	r, err := tr.read(0, nil)
+	must(t, err)
+	got := r.Rows()
+	sort.Slice(got, func(i, j int) bool { return got[i][1].(int32) < got[j][1].(int32) })
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("got (-) differs from want (+):\n%s", diff)
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "a")); !os.IsNotExist(err) {
+		t.Errorf("a value led out of the directory: %v", err)
+	}
+	long := messages.NewBuilder(schema)
+	must(t, format.AppendRow(long, []any{strings.Repeat("x", 254), 1, nil}))
+	if err := connectortest.Drain(t.Context(), s, connectors.WriteRequest{Attempt: 2, Schema: schema}, long.Finish()); fault.KindOf(err) != fault.BadRow || err == nil {
+		t.Errorf("a value that is too long: got error %v, want a bad row error", err)
+	}
+}
+
+func TestOpenPartsAreBounded(t *testing.T) {
+	m := newMemFS()
+	o := openFor(t, sinkConfig(t, formatjson.Format(), connectortest.NewClock(start), "path", "/out", "partition_by", "n"), m)
+	must(t, o.w.Write(t.Context(), batch(t, 0, 3*maxOpen), nil))
+	if got := len(o.w.(*writer).open); got != maxOpen {
+		t.Errorf("got %d open parts, want %d", got, maxOpen)
+	}
+	o.epoch(t)
+	must(t, o.Close())
+	if got := len(rowsOf(t, m.visible())); got != 3*maxOpen {
+		t.Errorf("got %d rows, want %d", got, 3*maxOpen)
+	}
+}
+
 func TestSinkErrors(t *testing.T) {
 	clock := connectortest.NewClock(start)
 	t.Run("a full disk restarts the attempt", func(t *testing.T) {
@@ -291,7 +358,9 @@ func TestSinkErrors(t *testing.T) {
 		name, want string
 		keyValues  []string
 	}{
-		{"partition_by", "not supported yet", []string{"partition_by", "n"}},
+		{"partition_by an unknown column", "did you mean n?", []string{"partition_by", "m"}},
+		{"partition_by all columns", "one must be left", []string{"partition_by", "n, s"}},
+		{"partition_by a column twice", "column n twice", []string{"partition_by", "n,N"}},
 		{"roll_size 0", "above 0", []string{"roll_size", "0"}},
 		{"roll_interval 0", "above 0", []string{"roll_interval", "0s"}},
 	} {

@@ -254,14 +254,18 @@ func (s *source) walk(dir string, columns []pathColumn, files *[]found) error {
 }
 
 func (s *source) withColumn(columns []pathColumn, key, value string) []pathColumn {
+	if plain, err := url.PathUnescape(key); err == nil {
+		key = plain
+	}
 	i := s.schema.Index(key)
 	if i < 0 {
 		return columns
 	}
+	null := value == nullValue
 	if plain, err := url.PathUnescape(value); err == nil {
 		value = plain
 	}
-	c := pathColumn{column: i, text: value, null: value == "__HIVE_DEFAULT_PARTITION__"}
+	c := pathColumn{column: i, text: value, null: null}
 	return append(slices.Clip(columns), c)
 }
 

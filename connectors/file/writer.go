@@ -1,11 +1,12 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -19,24 +20,34 @@ import (
 // flushSize is how many bytes are collected before they are written.
 const flushSize = 64 << 10
 
-// writer implements connectors.Writer: it fills one part after another.
+// maxOpen is how many parts one writer keeps open for partition_by; beyond it
+// the oldest one is rolled.
+const maxOpen = 256
+
+// writer implements connectors.Writer: it fills one part after another, one at a
+// time for each directory of partition_by.
 type writer struct {
 	c    *committer
 	enc  format.Encoder
-	stem string // name of parts without number and extension
+	pool *messages.Pool // of the columns in the files; nil when that is all
+	stem string         // name of parts without number and extension
 
 	// mu guards the fields below: Cut and flushes come while Write goes on.
 	mu     sync.Mutex
 	number int
-	cur    *openPart
+	open   map[string]*openPart   // by directory, "" without partition_by
 	rolled []*openPart            // since the last Cut
 	files  map[*openPart]struct{} // whose file is open
+	made   map[string]bool        // directories that exist
+	path   []byte                 // directory of a row
+	text   []byte                 // a value for it
 	closed bool
 }
 
 // openPart is a part that is being written.
 type openPart struct {
 	part
+	dir    string // in the directory of the sink
 	file   writeFile
 	buf    []byte // the end of the part that is not written yet
 	opened time.Duration
@@ -50,50 +61,81 @@ func (w *writer) Write(ctx context.Context, b *messages.Batch, _ []messages.ID12
 	if w.closed {
 		return fault.New(fault.Internal, "file sink: Write after Close")
 	}
-	for i := range b.Rows() {
-		if w.cur == nil {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := w.start(); err != nil {
-				return err
-			}
+	s := w.c.sink
+	content := b
+	if w.pool != nil {
+		content = w.pool.Get()
+		for i, c := range s.columns {
+			content.Share(i, b.Column(c), b)
 		}
-		p := w.cur
-		before := len(p.buf)
-		buf, err := w.enc.Encode(p.buf, b, b.Row(i))
+		content.SetLen(b.Len())
+		content.Publish()
+		defer content.Release()
+	}
+	for i := range b.Rows() {
+		row := b.Row(i)
+		dir, err := w.directory(b, row)
 		if err != nil {
 			return err
 		}
-		p.buf = append(buf, '\n')
-		p.Size += int64(len(p.buf) - before)
-		p.Rows++
-		if len(p.buf) >= flushSize {
-			if err := w.write(p); err != nil {
+		p := w.open[string(dir)]
+		if p == nil {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if p, err = w.start(string(dir)); err != nil {
 				return err
 			}
 		}
-		if p.Size >= w.c.sink.rollSize {
-			w.roll()
+		if err := w.add(p, content, row); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// start opens the next part.
-func (w *writer) start() error {
+// add writes one row.
+func (w *writer) add(p *openPart, b *messages.Batch, row int) error {
+	before := len(p.buf)
+	buf, err := w.enc.Encode(p.buf, b, row)
+	if err != nil {
+		return err
+	}
+	p.buf = append(buf, '\n')
+	p.Size += int64(len(p.buf) - before)
+	p.Rows++
+	if len(p.buf) >= flushSize {
+		if err := w.write(p); err != nil {
+			return err
+		}
+	}
+	if p.Size >= w.c.sink.rollSize {
+		w.roll(p)
+	}
+	return nil
+}
+
+// start opens the next part of a directory.
+func (w *writer) start(dir string) (*openPart, error) {
 	s := w.c.sink
+	if len(w.open) >= maxOpen {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(w.open)), func(a, b *openPart) int { return cmp.Compare(a.opened, b.opened) })
+		w.roll(oldest)
+	}
+	if err := w.makeDirs(dir); err != nil {
+		return nil, err
+	}
 	w.number++
-	p := &openPart{part: part{Name: fmt.Sprintf("%s-%06d%s", w.stem, w.number, s.ext)}, opened: s.clock.Mono()}
+	p := &openPart{part: part{Name: path.Join(dir, fmt.Sprintf("%s-%06d%s", w.stem, w.number, s.ext))}, dir: dir, opened: s.clock.Mono()}
 	var err error
-	if p.file, err = s.fs.Create(filepath.Join(s.dir, s.hiddenName(p.Name))); err != nil {
-		return s.ioError(err, "create "+s.hiddenName(p.Name))
+	if p.file, err = s.fs.Create(s.hidden(p.Name)); err != nil {
+		return nil, s.ioError(err, "create "+p.Name)
 	}
 	w.files[p] = struct{}{}
 	p.buf = append(p.buf, s.header...)
 	p.Size = int64(len(s.header))
-	w.cur = p
-	return nil
+	w.open[dir] = p
+	return p, nil
 }
 
 // write writes what has been collected.
@@ -108,50 +150,67 @@ func (w *writer) write(p *openPart) error {
 	return nil
 }
 
-func (w *writer) roll() {
-	w.rolled = append(w.rolled, w.cur)
-	w.cur = nil
+func (w *writer) roll(p *openPart) {
+	w.rolled = append(w.rolled, p)
+	delete(w.open, p.dir)
 }
 
-// due reports whether the current part, or one before it, is to be published.
-// A writer that is busy has rows, and with them epochs.
+// due reports whether some part is to be published. A writer that is busy has
+// rows, and with them epochs.
 func (w *writer) due() bool {
 	if !w.mu.TryLock() {
 		return false
 	}
 	defer w.mu.Unlock()
-	return len(w.rolled) > 0 || w.aged()
+	if len(w.rolled) > 0 {
+		return true
+	}
+	for _, p := range w.open {
+		if w.aged(p) {
+			return true
+		}
+	}
+	return false
 }
 
-func (w *writer) aged() bool {
-	return w.cur != nil && w.c.sink.clock.Mono()-w.cur.opened >= w.c.sink.rollAfter
+func (w *writer) aged(p *openPart) bool {
+	return w.c.sink.clock.Mono()-p.opened >= w.c.sink.rollAfter
+}
+
+// valid is a part that goes on, and what of it belongs to an epoch.
+type valid struct {
+	p *openPart
+	part
 }
 
 // Cut implements connectors.Writer.
 func (w *writer) Cut(messages.Epoch) (connectors.Flush, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.aged() {
-		w.roll()
+	var open []valid
+	for _, dir := range slices.Sorted(maps.Keys(w.open)) {
+		if p := w.open[dir]; w.aged(p) {
+			w.roll(p)
+		} else {
+			open = append(open, valid{p, p.part})
+		}
 	}
-	rolled, cur := w.rolled, w.cur
+	rolled := w.rolled
 	w.rolled = nil
-	var valid part
-	if cur != nil {
-		valid = cur.part
-	}
-	return func(ctx context.Context) (connectors.Token, error) { return w.flush(ctx, rolled, cur, valid) }, nil
+	return func(ctx context.Context) (connectors.Token, error) { return w.flush(ctx, rolled, open) }, nil
 }
 
 // flush makes the parts of an epoch durable.
-func (w *writer) flush(ctx context.Context, rolled []*openPart, cur *openPart, valid part) (connectors.Token, error) {
+func (w *writer) flush(ctx context.Context, rolled []*openPart, open []valid) (connectors.Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	var t token
-	created := false
+	var created []part
 	for _, p := range rolled {
-		created = created || p.synced == 0
+		if p.synced == 0 {
+			created = append(created, p.part)
+		}
 		if err := w.sync(p, p.Size); err != nil {
 			return nil, err
 		}
@@ -160,17 +219,17 @@ func (w *writer) flush(ctx context.Context, rolled []*openPart, cur *openPart, v
 		}
 		t.Rolled = append(t.Rolled, p.part)
 	}
-	if cur != nil {
-		created = created || cur.synced == 0
-		if err := w.sync(cur, valid.Size); err != nil {
+	for _, v := range open {
+		if v.p.synced == 0 {
+			created = append(created, v.part)
+		}
+		if err := w.sync(v.p, v.Size); err != nil {
 			return nil, err
 		}
-		t.Open = append(t.Open, valid)
+		t.Open = append(t.Open, v.part)
 	}
-	if created { // the names of new parts must survive as well
-		if err := w.c.sink.syncDir(); err != nil {
-			return nil, err
-		}
+	if err := w.c.sink.syncDirs(created); err != nil { // the names of new parts must survive as well
+		return nil, err
 	}
 	return t.encode()
 }
@@ -214,21 +273,22 @@ func (w *writer) closePart(p *openPart) error {
 	return nil
 }
 
-// last returns the part that is open.
-func (w *writer) last() (part, bool) {
+// current returns the parts that are open.
+func (w *writer) current() []part {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.cur == nil {
-		return part{}, false
+	var parts []part
+	for _, p := range w.open {
+		parts = append(parts, p.part)
 	}
-	return w.cur.part, true
+	return parts
 }
 
 // Close implements connectors.Writer. What is not flushed is dropped.
 func (w *writer) Close() error {
 	w.mu.Lock()
 	parts := slices.Collect(maps.Keys(w.files))
-	w.cur, w.rolled, w.closed = nil, nil, true
+	w.open, w.rolled, w.closed = nil, nil, true
 	w.mu.Unlock()
 	var errs []error
 	for _, p := range parts {
