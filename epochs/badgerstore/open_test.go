@@ -525,11 +525,11 @@ func TestReadingAfterCloseIsAnError(t *testing.T) {
 // disk. Without collection it would hold everything.
 func TestTheValueLogIsCollected(t *testing.T) {
 	if testing.Short() {
-		t.Skip("writes some hundred megabytes")
+		t.Skip("writes 250 MB")
 	}
 	s := mustOpen(t, t.TempDir(), badgerstore.Options{})
 	defer mustClose(t, s)
-	const each, count, limit = 1 << 20, 400, 200 << 20
+	const each, count, limit = 1 << 20, 250, 180 << 20
 	largest := int64(0)
 	for e := messages.Epoch(1); e <= count; e++ {
 		segs := make([]epochs.Segment, 64)
