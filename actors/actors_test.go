@@ -2,6 +2,7 @@ package actors
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/streamd-io/streamd/actors/operator"
+	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/memstore"
 	"github.com/streamd-io/streamd/messages"
@@ -190,5 +192,79 @@ func TestStopReportsErrStopped(t *testing.T) {
 	a.Stop()
 	if err := wait(t, a); !errors.Is(err, ErrStopped) {
 		t.Errorf("got %v, want ErrStopped", err)
+	}
+}
+
+// badSource serves rows of which every third one is a bad record.
+type badSource struct{ sliceSource }
+
+func (s *badSource) Open(ctx context.Context, r connectors.ReadRequest) (connectors.Reader, error) {
+	in, err := s.sliceSource.Open(ctx, r)
+	return &badReader{in}, err
+}
+
+type badReader struct{ connectors.Reader }
+
+func (r *badReader) Read(ctx context.Context, dst *connectors.Rows) error {
+	err := r.Reader.Read(ctx, dst)
+	if err == nil {
+		dst.Bad = append(dst.Bad, connectors.BadRecord{Payload: []byte("{"), Origin: "here", Cause: errors.New("half an object"), Offset: uint64(dst.Len()), Arrival: 5})
+		dst.Bad = append(dst.Bad, connectors.BadRecord{Payload: []byte{0xff}, Origin: "there", Cause: errors.New("no text")})
+	}
+	return err
+}
+
+// letterSink keeps payload and encoding.
+type letterSink struct {
+	collectSink
+	letters []string
+}
+
+func (l *letterSink) Open(context.Context, connectors.WriteRequest) (connectors.Committer, error) {
+	return letterCommitter{collectCommitter{&l.collectSink}, l}, nil
+}
+
+type letterCommitter struct {
+	collectCommitter
+	l *letterSink
+}
+
+func (k letterCommitter) Writer(context.Context, int, int) (connectors.Writer, error) {
+	return letterWriter{collectWriter{k.c}, k.l}, nil
+}
+
+type letterWriter struct {
+	collectWriter
+	l *letterSink
+}
+
+func (w letterWriter) Write(_ context.Context, b *messages.Batch, ids []messages.ID128) error {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	for i := range b.Rows() {
+		r := b.Row(i)
+		w.l.letters = append(w.l.letters, b.Column(3).Str(r)+" "+b.Column(5).Str(r)+" "+b.Column(6).Str(r))
+	}
+	return nil
+}
+
+func TestBadRecordsGoToTheirSink(t *testing.T) {
+	src := &badSource{sliceSource{parts: [][][2]int64{numbers(7, 3)}, bounded: true, batch: 7}}
+	sink, dead := &collectSink{}, &letterSink{}
+	spec := src.spec()
+	spec.Source = src
+	g := NewGraph()
+	n := g.Source("src", spec)
+	g.Sink("out", sink.spec(), Forward(n))
+	g.Sink("dead", SinkSpec{Sink: dead, Schema: DeadLetterSchema()}, BadRecords(n))
+	a, _ := start(t, g, nil)
+	if err := wait(t, a); err != nil {
+		t.Fatal(err)
+	}
+	if len(sink.rows) != 7 {
+		t.Errorf("got %d rows, want 7", len(sink.rows))
+	}
+	if d := gocmp.Diff([]string{"here { utf8", "there /w== base64"}, dead.letters); d != "" {
+		t.Errorf("dead letters (-want +got):\n%s", d)
 	}
 }

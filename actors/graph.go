@@ -83,6 +83,7 @@ type Edge struct {
 	from *Node
 	kind EdgeKind
 	keys []int
+	side bool // bad records instead of rows
 }
 
 // Forward links subtask to subtask; consecutive operators linked like this are
@@ -164,7 +165,10 @@ func (g *Graph) Check() error {
 	sinks := 0
 	for _, n := range g.nodes {
 		for _, e := range n.in {
-			used[e.from.index] = true
+			used[e.from.index] = used[e.from.index] || !e.side
+			if e.side && e.from.source == nil {
+				return fmt.Errorf("graph: %q takes the bad records of %q, which is not a source", n.name, e.from.name)
+			}
 		}
 		if n.sink != nil {
 			sinks++

@@ -24,6 +24,9 @@ func (s *subtask) wire(m *wireMsg) {
 			f.outlets = append(f.outlets, o)
 		}
 		s.outs = append(s.outs, f)
+		if !l.side {
+			s.mains++
+		}
 	}
 	for _, r := range m.ins {
 		s.inlets = append(s.inlets, &inlet{pid: r.pid, outlet: r.outlet, input: r.input, wm: messages.NoEventTime})
@@ -129,8 +132,17 @@ func (s *subtask) task(i int, n *Node) *operator.Task {
 		Incarnation: s.cfg.Incarnation, Log: s.sys.cfg.Log, Now: clock.Mono,
 		SetTimer:   func(d operator.Domain, at time.Duration) { s.setTimer(i, d, at) },
 		Counters:   &epochs.Counters{Operator: n.name, Watermark: messages.NoEventTime},
-		OnRowError: n.errs,
+		OnRowError: s.rowErrors(n),
 	}
+}
+
+// rowErrors is the row error policy of a node; rows that are left out behind a
+// source with a dead-letter sink go there.
+func (s *subtask) rowErrors(n *Node) *operator.RowErrors {
+	if n.errs == nil || !n.errs.Drop || s.letters == nil {
+		return n.errs
+	}
+	return &operator.RowErrors{Drop: true, Report: s.badRow(n.errs.Report)}
 }
 
 // restore loads the key groups of a subtask and checks them against the chains

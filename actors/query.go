@@ -316,6 +316,11 @@ func (q *queryActor) newSubtask(st *stage, i int, partitions map[*Node][]string,
 	}
 	if st.source != nil {
 		s.source = q.newSource(s, st.source, partitions[st.source][i])
+		for _, l := range st.outs {
+			if l.side {
+				s.letters = newDeadLetters(q.cfg.Query, s.source, st.source.name)
+			}
+		}
 	}
 	if st.sink != nil {
 		k := &sinkHalf{s: s, spec: st.sink.sink, base: sinkBase(q.cfg.Incarnation, st.sink.name)}

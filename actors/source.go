@@ -128,15 +128,6 @@ func (s *subtask) takePolled() bool {
 	return true
 }
 
-// badRecords reports the records that the policy kept out of the rows.
-func (s *subtask) badRecords(slot *connectors.Rows) {
-	if f := s.source.spec.OnBadRecord; f != nil {
-		for i := range slot.Bad {
-			f(&slot.Bad[i])
-		}
-	}
-}
-
 // tellChanged tells the query actor, once per epoch, that there is something new
 // to commit.
 func (s *subtask) tellChanged() {

@@ -19,6 +19,7 @@ type link struct {
 	keys     []int
 	from, to *stage
 	input    int // which input of the consumer's first operator
+	side     bool
 }
 
 // name is the name of the last node, for messages.
@@ -41,7 +42,9 @@ func planStages(g *Graph, partitions map[*Node]int) []*stage {
 	readers := make([]int, len(g.nodes))
 	for _, n := range g.nodes {
 		for _, e := range n.in {
-			readers[e.from.index]++
+			if !e.side {
+				readers[e.from.index]++
+			}
 		}
 	}
 	of := make([]*stage, len(g.nodes))
@@ -63,7 +66,7 @@ func planStages(g *Graph, partitions map[*Node]int) []*stage {
 		of[n.index] = s
 		stages = append(stages, s)
 		for i, e := range n.in {
-			l := &link{kind: e.kind, keys: e.keys, from: of[e.from.index], to: s, input: i}
+			l := &link{side: e.side, kind: e.kind, keys: e.keys, from: of[e.from.index], to: s, input: i}
 			l.from.outs = append(l.from.outs, l)
 			s.ins = append(s.ins, l)
 		}
@@ -103,7 +106,7 @@ func (s *stage) append(n *Node) {
 // fusable returns the stage that n can join: it has one input, row by row, and
 // is that input's only reader, with the same number of subtasks.
 func fusable(n *Node, of []*stage, readers []int) *stage {
-	if len(n.in) != 1 || n.noFuse || n.in[0].kind != ForwardEdge || readers[n.in[0].from.index] != 1 {
+	if len(n.in) != 1 || n.in[0].side || n.noFuse || n.in[0].kind != ForwardEdge || readers[n.in[0].from.index] != 1 {
 		return nil
 	}
 	s := of[n.in[0].from.index]

@@ -51,6 +51,7 @@ type subtask struct {
 	inlets []*inlet
 	next   int // where the search for an element starts, for fairness
 	outs   []*fanout
+	mains  int       // how many of outs take rows; the others take bad records
 	outlet []*outlet // all outlets, by index
 	wm     messages.EventTime
 	chain  *operator.Chain
@@ -60,6 +61,7 @@ type subtask struct {
 	from    *epochs.Record
 
 	source  *sourceHalf
+	letters *deadLetters // nil without a sink for bad records
 	sink    *sinkHalf
 	barrier barrier
 	timers  []timerSlot
@@ -170,6 +172,7 @@ func (s *subtask) work() {
 				s.fail(err)
 				return
 			}
+			s.sendLetters()
 		case s.silence != speaks:
 			s.fallSilent()
 		case s.barrier.aligned:
@@ -336,9 +339,11 @@ func (s *subtask) Emit(b *messages.Batch) {
 		s.sink.write(b)
 		return
 	}
-	b.Retain(len(s.outs) - 1)
+	b.Retain(s.mains - 1)
 	for _, f := range s.outs {
-		f.emit(b)
+		if !f.link.side {
+			f.emit(b)
+		}
 	}
 }
 
