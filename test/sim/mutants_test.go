@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mutant is a bug, planted by replacing text of the sources in a build that
+// exists for this test only. Some are bugs that the simulation has found.
+type mutant struct {
+	name  string
+	edits []edit
+}
+
+type edit struct{ file, old, new string }
+
+const (
+	readyFile = "actors/query.go"
+	recordsGo = "actors/query_epochs.go"
+	sourceGo  = "actors/source.go"
+	openGo    = "actors/open.go"
+	inletGo   = "actors/inlet.go"
+	sinkGo    = "actors/sink.go"
+	stateDir  = "actors/operator/state/"
+	brokerGo  = "test/sim/broker_test.go"
+)
+
+var mutants = []mutant{
+	{"markers are not aligned", []edit{
+		{"epochs/aligner.go", "{ return a.arrived[input] }", "{ return false }"},
+	}},
+	{"sources are told that an epoch is durable before its record is", []edit{
+		{recordsGo, "q.writeRecord(a.Epoch, a.Prev)", "q.toSources(&committedMsg{epoch: a.Epoch})\n\t\tq.writeRecord(a.Epoch, a.Prev)"},
+	}},
+	{"a marker overtakes rows that wait for credit", []edit{
+		{"actors/outlet.go", "if o.head == len(o.pending) && o.admits(el) {", "if _, rows := el.(*messages.Batch); !rows || o.head == len(o.pending) && o.admits(el) {"},
+	}},
+	{"epoch numbers are used again", []edit{
+		{"test/sim/run_test.go", "NextEpoch: highest + 1,", "NextEpoch: recordEpoch(from) + 1,"},
+	}},
+	{"timers are lost when state is restored", []edit{
+		{stateDir + "restore.go", "r.s.queueTimer(e.t, e.id, int64(timer^timerBias))", ""},
+	}},
+	{"rows of a window that ends at the watermark are not late", []edit{
+		{"actors/operator/aggregate/ingest.go", "o.slices.lastEnd(slice) <= int64(o.wm)", "o.slices.lastEnd(slice) < int64(o.wm)"},
+	}},
+	{"entries that change while a snapshot is encoded miss the next one", []edit{
+		{stateDir + "table.go", "		t.s.encodeEarly(t, id)\n", "		t.s.encodeEarly(t, id)\n\t\treturn\n"},
+	}},
+	{"credit is not returned when the queue is empty", []edit{
+		{"actors/subtask.go", "if in.freedBatches*4 < s.cfg.Window && !in.empty() {", "if in.freedBatches*4 < s.cfg.Window {"},
+	}},
+	{"a source sends the marker before the rows of its chain", []edit{
+		{"actors/barrier.go", "func (s *subtask) inject(m messages.Marker) { s.barrier.start(m) }", "func (s *subtask) inject(m messages.Marker) { s.barrier.start(m); s.broadcast(m) }"},
+		{"actors/barrier.go", "	s.broadcast(b.marker)\n", "	if s.source == nil {\n\t\ts.broadcast(b.marker)\n\t}\n"},
+	}},
+	{"offsets run ahead of processing", []edit{
+		{sourceGo, "	src.ready = append(src.ready, m)\n", "	src.ready = append(src.ready, m)\n\tif len(m.slot.Next) > 0 {\n\t\tsrc.offset = append(src.offset[:0], m.slot.Next...)\n\t}\n"},
+	}},
+	{"sinks commit before the record is written", []edit{
+		{recordsGo, "	data, err := epochs.EncodeRecord(rec)\n", "	for _, s := range sinks {\n\t\tif err := s.committer.Commit(ctx, rec.Epoch, tokenOf(rec, s.node.name)); err != nil {\n\t\t\treturn 0, err\n\t\t}\n\t}\n\tdata, err := epochs.EncodeRecord(rec)\n"},
+	}},
+	{"old attempts are not fenced", []edit{
+		{brokerGo, "	k.fence = c.attempt\n", ""},
+	}},
+	{"the adoption set is not saved", []edit{
+		{brokerGo, "	t.Adopted = append(t.Adopted, left...)\n", ""},
+	}},
+	{"recovery does not scan", []edit{
+		{brokerGo, "range k.log[t.ScanFrom:] {", "range k.log[len(k.log):] {"},
+	}},
+	{"the watermark of the last input is ignored", []edit{
+		{inletGo, "	for _, in := range ins {\n", "	for _, in := range ins[:max(1, len(ins)-1)] {\n"},
+		{inletGo, "	for _, o := range s.inlets {\n", "	for _, o := range s.inlets[:max(1, len(s.inlets)-1)] {\n"},
+	}},
+	{"a batch is not split where the watermark acts", []edit{
+		{"actors/operator/chain_split.go", "if s.wmk == nil || s.cur.mark", "if true || s.cur.mark"},
+	}},
+	{"counters of earlier attempts are forgotten", []edit{
+		{recordsGo, "plus(*c, q.base[c.Operator])", "*c"},
+	}},
+	{"a sink commit that failed is not repeated", []edit{
+		{recordsGo, "q.post(&retryCommit{epoch: e})", "_ = e"},
+	}},
+	{"rows are written behind a failed write", []edit{
+		{sinkGo, "k.broken = err != nil", "k.broken = false"},
+	}},
+	{"the end overtakes the last rows", []edit{
+		{sourceGo, "s.silence = ends //", "s.broadcast(messages.End{}) //"},
+	}},
+	{"a source that is held up is never idle again", []edit{
+		{sourceGo, "		s.armIdle() // held up", "		// held up"},
+	}},
+	{"restored watermarks are not announced", []edit{
+		{openGo, "		o.watermark(m.wm)\n", "		_ = o\n"},
+	}},
+	{"old segments are dropped together with those of the epoch in flight", []edit{
+		{recordsGo, "q.injected+1", "q.injected"},
+	}},
+	{"what restored timers do before the start is lost", []edit{
+		{readyFile, "		q.changed = true //", "		//"},
+	}},
+	{"a stage has subtasks that nobody feeds", []edit{
+		{"actors/stages.go", "s.parallelism = min(s.parallelism, s.fed())", "_ = s.fed()"},
+	}},
+}
+
+// apply writes the mutated files and the overlay for them, and returns its path.
+func (m *mutant) apply(t *testing.T, root, dir string) string {
+	t.Helper()
+	files := map[string]string{}
+	for _, e := range m.edits {
+		path := filepath.Join(root, filepath.FromSlash(e.file))
+		text, ok := files[path]
+		if !ok {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(data)
+		}
+		if n := strings.Count(text, e.old); n != 1 {
+			t.Fatalf("mutant %q: %s has %d times the text %q, want once; adapt it in mutants_test.go", m.name, e.file, n, e.old)
+		}
+		files[path] = strings.Replace(text, e.old, e.new, 1)
+	}
+	overlay := map[string]map[string]string{"Replace": {}}
+	for path, text := range files {
+		to := filepath.Join(dir, strconv.Itoa(len(overlay["Replace"]))+filepath.Base(path))
+		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay["Replace"][path] = to
+	}
+	data, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var seedOf = regexp.MustCompile(`seed=(\d+) plan`)
+
+// TestMutants verifies that the simulation finds each of the planted bugs. It
+// builds the engine once per bug, so it runs only when SIM_MUTANTS is set; what
+// always runs is that they can still be planted.
+func TestMutants(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			dir := t.TempDir()
+			overlay := m.apply(t, root, dir)
+			if os.Getenv("SIM_MUTANTS") == "" {
+				return
+			}
+			bin := filepath.Join(dir, "sim.test")
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", bin, "-overlay", overlay, "./test/sim")
+			build.Dir = root
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("build: %v\n%s", err, out)
+			}
+			run := exec.CommandContext(t.Context(), bin, "-test.run", "^TestSeeds$")
+			run.Env = append(os.Environ(), "SIM_SEEDS=2000", "SIM_FAILURES=1", "SIM_SEED=")
+			out, err := run.CombinedOutput()
+			seed := seedOf.FindSubmatch(out)
+			if err == nil || seed == nil {
+				t.Fatalf("2000 seeds did not find it (%v)\n%s", err, out)
+			}
+			t.Logf("found by seed %s: %s", seed[1], firstFailure(string(out)))
+		})
+	}
+}
+
+func firstFailure(out string) string {
+	lines := strings.Split(out, "\n")
+	for i, l := range lines {
+		if seedOf.MatchString(l) && i+1 < len(lines) {
+			return strings.TrimSpace(lines[i+1])
+		}
+	}
+	return fmt.Sprintf("%d lines", len(lines))
+}
