@@ -78,7 +78,7 @@ func (a *analyzer) resolve(e sql.Expr, s expr.Scope, hook hook) (expr.Node, *sql
 					return n, ok, err
 				}
 			}
-			return a.special(e, s)
+			return a.special(e, s, hook)
 		},
 	})
 }
@@ -88,24 +88,24 @@ func (a *analyzer) resolve(e sql.Expr, s expr.Scope, hook hook) (expr.Node, *sql
 type hook func(e sql.Expr) (expr.Node, bool, *sql.Error)
 
 // special handles what is known to the planner but not to package expr.
-func (a *analyzer) special(e sql.Expr, s expr.Scope) (expr.Node, bool, *sql.Error) {
+func (a *analyzer) special(e sql.Expr, s expr.Scope, hook hook) (expr.Node, bool, *sql.Error) {
 	switch e := e.(type) {
 	case *sql.ScalarSubquery, *sql.InSubquery, *sql.Exists:
 		return nil, false, notYet(e.Loc(), "a subquery in an expression")
 	case *sql.Call:
-		return a.specialCall(e, s)
+		return a.specialCall(e, s, hook)
 	}
 	return nil, false, nil
 }
 
-func (a *analyzer) specialCall(e *sql.Call, s expr.Scope) (expr.Node, bool, *sql.Error) {
+func (a *analyzer) specialCall(e *sql.Call, s expr.Scope, hook hook) (expr.Node, bool, *sql.Error) {
 	name := callName(e)
 	switch {
 	case e.Over != nil:
 		return nil, false, hinted(fail(ClassOver, e.Span, name+"() OVER: window functions over rows are not supported on streams"),
 			"group by window(time, 'size') for windows of time")
 	case name == "window_time":
-		n, err := a.windowTime(e, s)
+		n, err := a.windowTime(e, s, hook)
 		return n, err == nil, err
 	case name == "window":
 		return nil, false, fail(ClassAnalysis, e.Span, "window() can stand in the select list and in GROUP BY only")

@@ -15,8 +15,7 @@ import (
 func Optimize(n Node, opts expr.Options) Node {
 	cols := n.Columns()
 	n = foldAll(n, opts)
-	n = groupDistinct(unalias(n))
-	n = placeWatermarks(n)
+	n = normalize(unalias(n))
 	n = pushFilters(n)
 	n = collapse(n)
 	n = prune(n)
@@ -204,6 +203,38 @@ func unalias(n Node) Node {
 		return a.Input
 	}
 	return n
+}
+
+// normalize brings a plan into the form that can be lowered.
+func normalize(n Node) Node { return plainWindows(placeWatermarks(groupDistinct(n))) }
+
+// plainWindows makes ordinary grouping columns of windows over a time that the
+// watermark of the stream does not speak about: they are never late and never final.
+func plainWindows(n Node) Node {
+	n = mapInputs(n, plainWindows)
+	agg, ok := n.(*Aggregate)
+	if !ok {
+		return n
+	}
+	at := agg.Window()
+	if at < 0 || agg.cols[at].Time != NotTime || !hasWatermark(agg.Input) {
+		return n
+	}
+	c := *agg
+	g := &Generate{Input: agg.Input, Kind: AssignWindows, Arg: agg.Groups[at].Expr, Window: agg.Groups[at].Window, base: base{span: agg.span}}
+	g.cols = append(slices.Clone(agg.Input.Columns()), agg.cols[at])
+	c.Input, c.Groups = g, slices.Clone(agg.Groups)
+	c.Groups[at] = Group{Expr: expr.NewColumn(len(g.cols)-1, "window", agg.cols[at].Type)}
+	return &c
+}
+
+func hasWatermark(n Node) bool {
+	found := false
+	Walk(n, func(n Node) {
+		_, ok := n.(*Watermark)
+		found = found || ok
+	})
+	return found
 }
 
 // groupDistinct makes a grouping by all columns of each DISTINCT: the same rows, and

@@ -84,7 +84,7 @@ func run(t *testing.T, feeds []feed, text string, cfg CompileConfig, optimize bo
 	if errs := Check(n, cfg.Mode); len(errs) > 0 {
 		t.Fatal(render(text, errs))
 	}
-	opt := placeWatermarks(groupDistinct(n))
+	opt := normalize(n)
 	if optimize {
 		opt = Optimize(n, cfg.Expr)
 	}
@@ -168,6 +168,12 @@ var someQueries = []struct {
 	{Complete, "SELECT k, count(*) AS n FROM bids WHERE v > 5 GROUP BY k ORDER BY n DESC, k LIMIT 3"},
 	{Complete, "SELECT tag, count(*) AS n FROM (SELECT explode(tags) AS tag FROM bids) x GROUP BY tag HAVING tag <> 'z' ORDER BY length(tag), tag DESC"},
 	{Complete, "SELECT name, sum(v) AS s FROM bids GROUP BY name"},
+	{Append, "SELECT DISTINCT window(ts, '10 seconds').start AS s, window(ts, '10 seconds') AS w FROM bids"},
+	{Update, "SELECT DISTINCT k, name FROM bids"},
+	{Append, "SELECT window.*, window_time(window) AS t, count(*) AS n FROM bids GROUP BY window(ts, '10 seconds')"},
+	{Append, "SELECT 1 AS one FROM bids WHERE k = 3"},
+	{Update, "SELECT window, count(*) AS n FROM (SELECT *, ts - INTERVAL 1 HOUR AS before FROM bids) x GROUP BY window(before, '1 minute')"},
+	{Append, "SELECT window_time(window(ts, '10 seconds')) AS t, k FROM bids"},
 }
 
 // TestOptimizedPlansGiveTheSameRows runs each query as written and optimized, with
@@ -213,6 +219,20 @@ func TestAWindowedCountAgreesWithGo(t *testing.T) {
 		got[fmt.Sprint(r[0], r[1])] += r[2].(int64)
 	}
 	if diff := gocmp.Diff(got, want); diff != "" {
+		t.Errorf("-got +want:\n%s", diff)
+	}
+}
+
+// TestOtherTimesAreNeverLate counts by a time that the watermark does not speak
+// about: rows far behind it still count.
+func TestOtherTimesAreNeverLate(t *testing.T) {
+	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	feeds := []feed{{name: "s", columns: "ts timestamp, other timestamp", watermark: "ts", parts: [][][]any{{
+		{at.Add(time.Hour), at}, {at.Add(2 * time.Hour), at}, {at.Add(3 * time.Hour), at.Add(time.Second)}, {at.Add(4 * time.Hour), at.Add(time.Minute)},
+	}}}}
+	got := texts(run(t, feeds, "SELECT window.start AS s, count(*) AS n FROM s GROUP BY window(other, '10 seconds')", CompileConfig{Mode: Update}, true))
+	want := texts([][]any{{at, int64(3)}, {at.Add(time.Minute), int64(1)}})
+	if diff := gocmp.Diff(sortedTexts(got), sortedTexts(want)); diff != "" {
 		t.Errorf("-got +want:\n%s", diff)
 	}
 }

@@ -187,6 +187,13 @@ func (b *block) star(star *sql.Star) {
 // starOf expands column.* of a struct.
 func (b *block) starOf(star *sql.Star) {
 	n, err := scopeOf(b.in).Lookup(star.Qualifier)
+	if err != nil && strings.EqualFold(star.Qualifier[0].Name, "window") {
+		for _, field := range []string{"start", "end"} { // of the window that GROUP BY makes
+			ref := &sql.ColumnRef{Span: star.Span, Parts: append(slices.Clone(star.Qualifier), sql.Ident{Span: star.Span, Name: field})}
+			b.items = append(b.items, item{expr: ref, name: field, span: star.Span})
+		}
+		return
+	}
 	if err != nil {
 		b.a.report(err)
 		return

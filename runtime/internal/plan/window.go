@@ -170,11 +170,11 @@ func windowLength(e sql.Expr) (time.Duration, *sql.Error) {
 }
 
 // windowTime understands window_time(w): the last microsecond of a window.
-func (a *analyzer) windowTime(c *sql.Call, s expr.Scope) (expr.Node, *sql.Error) {
+func (a *analyzer) windowTime(c *sql.Call, s expr.Scope, hook hook) (expr.Node, *sql.Error) {
 	if len(c.Args) != 1 {
 		return nil, fail(expr.ClassWrongNumArgs, c.Span, "window_time takes 1 argument, not "+strconv.Itoa(len(c.Args)))
 	}
-	w, err := a.resolve(c.Args[0], s, nil)
+	w, err := a.resolve(c.Args[0], s, hook)
 	if err != nil {
 		return nil, err
 	}
