@@ -232,7 +232,7 @@ func (s *Store) encodeEntry(g *group, t *table, id uint32) {
 	if t.live[w]&bit != 0 {
 		sw.room(s, t.recordSize(id))
 		sw.put(t, id)
-		_ = bit
+		t.stored[w] |= bit
 		return
 	}
 	// Dead when frozen: had it died later, it would have been encoded then.
