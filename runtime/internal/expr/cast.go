@@ -15,7 +15,7 @@ func castAllowed(from, to messages.Type) bool {
 	case t == messages.String:
 		return true
 	case f == messages.String:
-		return t < messages.Array && t != messages.Null && t != messages.Interval
+		return t < messages.Array && t != messages.Null
 	case f.IsNumeric() && t.IsNumeric():
 		return true
 	case f == messages.Boolean:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamd-io/streamd/actors/operator"
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/runtime/internal/sql"
 )
 
 // castToText writes values as strings.
@@ -25,10 +26,9 @@ func castFromText(to messages.Type) kernel {
 	if to.Kind == messages.Binary {
 		return perRowText(func(x *exec) error { x.buf = append(x.buf, x.bytes(0)...); return nil })
 	}
-	read := textReader(to)
 	return perRow(func(x *exec) error {
 		s := x.bytes(0)
-		ok, tooLarge := read(x, s)
+		ok, tooLarge := x.readText(&to, s)
 		switch {
 		case ok:
 			return nil
@@ -39,66 +39,58 @@ func castFromText(to messages.Type) kernel {
 	})
 }
 
-// textReader returns the function that reads one string into the row in work. It
-// says whether that worked and, for decimals, whether only the range was exceeded.
-func textReader(to messages.Type) func(x *exec, s []byte) (ok, tooLarge bool) {
+// readText reads a string into the row in work, whose type is to. It says whether that
+// worked and, for decimals, whether only the range was exceeded.
+func (x *exec) readText(to *messages.Type, s []byte) (ok, tooLarge bool) {
 	switch to.Kind {
 	case messages.Boolean:
-		return func(x *exec, s []byte) (bool, bool) {
-			v, ok := parseBool(s)
-			x.setBool(v)
-			return ok, false
-		}
+		v, ok := parseBool(s)
+		x.setBool(v)
+		return ok, false
 	case messages.Float:
-		return func(x *exec, s []byte) (bool, bool) {
-			v, ok := parseFloat(s, 32)
-			x.out.Float32s()[x.i] = float32(v)
-			return ok, false
-		}
+		v, ok := parseFloat(s, 32)
+		x.out.Float32s()[x.i] = float32(v)
+		return ok, false
 	case messages.Double:
-		return func(x *exec, s []byte) (bool, bool) {
-			v, ok := parseFloat(s, 64)
-			x.setFloat64(v)
-			return ok, false
-		}
+		v, ok := parseFloat(s, 64)
+		x.setFloat64(v)
+		return ok, false
 	case messages.Decimal:
-		return func(x *exec, s []byte) (bool, bool) {
-			p, scale, ok := parseDecimal(trimAll(s))
-			if !ok {
-				return false, false
-			}
-			v, fit := p.at(scale, to)
-			x.setDecimal(v)
-			return fit, !fit
-		}
-	case messages.Date:
-		return func(x *exec, s []byte) (bool, bool) {
-			v, ok := parseDate(s)
-			x.setInt32(v)
-			return ok, false
-		}
-	case messages.Timestamp:
-		return func(x *exec, s []byte) (bool, bool) {
-			v, ok := parseTimestamp(s, x.zone)
-			x.setInt64(v)
-			return ok, false
-		}
-	case messages.TimestampNTZ:
-		return func(x *exec, s []byte) (bool, bool) {
-			v, ok := parseLocalTimestamp(s)
-			x.setInt64(v)
-			return ok, false
-		}
-	}
-	bits := 8 * to.Kind.Width()
-	return func(x *exec, s []byte) (bool, bool) {
-		v, ok := parseInt(s, x.mode == legacy)
-		if v<<(64-bits)>>(64-bits) != v {
+		p, scale, ok := parseDecimal(trimAll(s))
+		if !ok {
 			return false, false
 		}
-		x.putInteger(v)
+		v, fit := p.at(scale, *to)
+		x.setDecimal(v)
+		return fit, !fit
+	case messages.Date:
+		v, ok := parseDate(s)
+		x.setInt32(v)
 		return ok, false
+	case messages.Timestamp:
+		v, ok := parseTimestamp(s, x.zone)
+		x.setInt64(v)
+		return ok, false
+	case messages.TimestampNTZ:
+		v, ok := parseLocalTimestamp(s)
+		x.setInt64(v)
+		return ok, false
+	case messages.Interval:
+		v, err := sql.ParseInterval(string(s))
+		if err == nil {
+			r := dayTime(v.Micros)
+			r.Months, r.Days = v.Months, r.Days+v.Days
+			x.out.Intervals()[x.i] = r
+		}
+		return err == nil, false
 	}
+	bits := 8 * to.Kind.Width()
+	v, ok := parseInt(s, x.mode == legacy)
+	if v<<(64-bits)>>(64-bits) != v {
+		return false, false
+	}
+	x.putInteger(v)
+	return ok, false
 }
 
 // castTime converts between date, timestamp and timestamp_ntz.

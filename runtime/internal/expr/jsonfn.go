@@ -470,7 +470,8 @@ func (r *jsonReader) scalar(c *messages.Column, text []byte) {
 	i := c.Len()
 	c.AppendNull()
 	r.x.out, r.x.i, r.x.zone = c, i, r.zone
-	if ok, _ := textReader(c.Type())(&r.x, text); ok {
+	t := c.Type()
+	if ok, _ := r.x.readText(&t, text); ok {
 		messages.SetBit(c.Validity(), i)
 	}
 }
