@@ -51,8 +51,10 @@ func isAggregate(name string) bool {
 
 // aggregateNames are the names for suggestions.
 func aggregateNames() []string {
-	return []string{"count", "sum", "avg", "min", "max", "first", "last", "any_value", "count_if", "bool_and", "bool_or",
-		"stddev", "stddev_pop", "variance", "var_pop", "collect_list", "collect_set"}
+	return []string{
+		"count", "sum", "avg", "min", "max", "first", "last", "any_value", "count_if", "bool_and", "bool_or",
+		"stddev", "stddev_pop", "variance", "var_pop", "collect_list", "collect_set",
+	}
 }
 
 // numbers casts strings and NULL to double, as an ANSI sum of strings does.

@@ -94,6 +94,7 @@ func (a *analyzer) special(e sql.Expr, s expr.Scope, hook hook) (expr.Node, bool
 		return nil, false, notYet(e.Loc(), "a subquery in an expression")
 	case *sql.Call:
 		return a.specialCall(e, s, hook)
+	default:
 	}
 	return nil, false, nil
 }
@@ -160,6 +161,7 @@ func mark(n expr.Node, in []Column) TimeMark {
 		if c := windowTimeOf(n); c != nil && c.Index < len(in) && in[c.Index].Time == WindowTime {
 			return EventTime
 		}
+	default:
 	}
 	return NotTime
 }

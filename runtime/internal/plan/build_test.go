@@ -53,14 +53,22 @@ func TestDataFramesGiveThePlansOfSQL(t *testing.T) {
 		sql string
 		df  Node
 	}{
-		{"SELECT a, b + 1 AS c FROM s WHERE name = 'x'",
-			ok(NewSelect(ok(NewFilter(s, exprOf(t, "name = 'x'"), Options{})), itemsOf(t, "a", "b + 1 AS c"), Options{}))},
-		{"SELECT a, count(*) AS n FROM s GROUP BY a",
-			ok(NewAggregate(s, []sql.Expr{exprOf(t, "a")}, itemsOf(t, "a", "count(*) AS n"), Options{}))},
-		{"SELECT window, a, max(b) FROM w GROUP BY window(ts, '10 seconds'), a",
-			ok(NewAggregate(w, []sql.Expr{exprOf(t, "window(ts, '10 seconds')"), exprOf(t, "a")}, itemsOf(t, "window", "a", "max(b)"), Options{}))},
-		{"SELECT a FROM s UNION ALL SELECT b FROM w",
-			ok(NewUnion(ok(NewSelect(s, itemsOf(t, "a"), Options{})), ok(NewSelect(w, itemsOf(t, "b"), Options{}))))},
+		{
+			"SELECT a, b + 1 AS c FROM s WHERE name = 'x'",
+			ok(NewSelect(ok(NewFilter(s, exprOf(t, "name = 'x'"), Options{})), itemsOf(t, "a", "b + 1 AS c"), Options{})),
+		},
+		{
+			"SELECT a, count(*) AS n FROM s GROUP BY a",
+			ok(NewAggregate(s, []sql.Expr{exprOf(t, "a")}, itemsOf(t, "a", "count(*) AS n"), Options{})),
+		},
+		{
+			"SELECT window, a, max(b) FROM w GROUP BY window(ts, '10 seconds'), a",
+			ok(NewAggregate(w, []sql.Expr{exprOf(t, "window(ts, '10 seconds')"), exprOf(t, "a")}, itemsOf(t, "window", "a", "max(b)"), Options{})),
+		},
+		{
+			"SELECT a FROM s UNION ALL SELECT b FROM w",
+			ok(NewUnion(ok(NewSelect(s, itemsOf(t, "a"), Options{})), ok(NewSelect(w, itemsOf(t, "b"), Options{})))),
+		},
 		{"SELECT *, a * 2 AS d FROM s", ok(NewWithColumn(s, "d", exprOf(t, "a * 2"), Options{}))},
 		{"SELECT a, b, upper(name) AS name, ts FROM s", ok(NewWithColumn(s, "name", exprOf(t, "upper(name)"), Options{}))},
 		{"SELECT a, ts FROM s", NewDrop(s, "name", "b", "nosuch")},

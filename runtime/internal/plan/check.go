@@ -76,6 +76,7 @@ func stateful(n Node) bool {
 		return Streaming(n)
 	case *Join:
 		return Streaming(n.Left) && Streaming(n.Right)
+	default:
 	}
 	return false
 }
@@ -87,6 +88,7 @@ func topAggregation(n Node) Node {
 		if Streaming(n) {
 			return n
 		}
+	default:
 	}
 	for _, in := range n.Inputs() {
 		if a := topAggregation(in); a != nil {
@@ -124,6 +126,7 @@ func (c *checker) node(n Node) {
 		c.setOperation(n)
 	case *Watermark:
 		c.watermark(n)
+	default:
 	}
 }
 
@@ -145,6 +148,7 @@ func (c *checker) watermark(n *Watermark) {
 			below = "an aggregation"
 		case *Limit:
 			below = "LIMIT"
+		default:
 		}
 	})
 	if below != "" {
@@ -357,6 +361,7 @@ func expressions(n Node) []expr.Node {
 			out = append(out, k.Expr)
 		}
 		return out
+	default:
 	}
 	return nil
 }

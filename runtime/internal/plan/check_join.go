@@ -45,6 +45,7 @@ func (c *checker) staticJoin(n *Join, streamLeft bool) *sql.Error {
 		keeps = !streamLeft
 	case sql.RightJoin:
 		keeps = streamLeft
+	default:
 	}
 	if !keeps {
 		return nil
@@ -130,6 +131,7 @@ func (j *joinTimes) time(n expr.Node) int {
 		if len(n.Args) == 2 && n.Of.Kind == messages.Timestamp && len(expr.Columns(n.Args[1])) == 0 {
 			return j.time(n.Args[0])
 		}
+	default:
 	}
 	return -1
 }

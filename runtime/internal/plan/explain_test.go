@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 
@@ -117,7 +118,7 @@ func explain(t *testing.T, cat *testCatalog, d *datadriven.TestData) string {
 	}
 	c, err := Compile(n, cfg)
 	if err != nil {
-		if errs, ok := err.(Errors); ok {
+		if errs, ok := errors.AsType[Errors](err); ok {
 			return render(d.Input, []*sql.Error(errs))
 		}
 		return err.Error()

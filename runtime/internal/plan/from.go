@@ -154,7 +154,7 @@ func (a *analyzer) watermarked(n Node, w *sql.WatermarkClause) Node {
 		a.report(err)
 		return nil
 	}
-	column := -1
+	var column int
 	if c, ok := t.(*expr.Column); ok && w.Alias == nil {
 		column = c.Index
 	} else {

@@ -78,12 +78,12 @@ func (c *compiler) project(in flow, exprs []expr.Node, names []string) (flow, er
 	for i, e := range exprs {
 		cols[i] = computed{name: names[i], expr: e}
 	}
-	return c.compute(in, "project", cols)
+	return c.compute(in, cols)
 }
 
 // compute adds a projection. One without columns gets a constant one: rows need
 // something to stand on.
-func (c *compiler) compute(in flow, kind string, cols []computed) (flow, error) {
+func (c *compiler) compute(in flow, cols []computed) (flow, error) {
 	if len(cols) == 0 {
 		cols = []computed{{name: "one", expr: expr.Bool(true)}}
 	}
@@ -95,7 +95,7 @@ func (c *compiler) compute(in flow, kind string, cols []computed) (flow, error) 
 	for i, x := range cols {
 		list[i] = x.name
 	}
-	return c.stateless(in, kind, strings.Join(list, ", "), cfg.Schema(), func() operator.Operator {
+	return c.stateless(in, "project", strings.Join(list, ", "), cfg.Schema(), func() operator.Operator {
 		cfg, err := c.compileColumns(cols)
 		if err != nil {
 			return failed{err}
@@ -136,7 +136,7 @@ func (c *compiler) generate(in flow, n *Generate) (flow, error) {
 		cfg.Column, cfg.Keep = len(keep), upTo(len(keep))
 		cols = append(cols, computed{name: "generator", expr: n.Arg, windows: n.Window})
 		var err error
-		if in, err = c.compute(in, "project", cols); err != nil {
+		if in, err = c.compute(in, cols); err != nil {
 			return flow{}, err
 		}
 	}
@@ -265,7 +265,7 @@ func (c *compiler) aggregate(n *Aggregate) (flow, error) {
 	if err != nil {
 		return flow{}, err
 	}
-	if in, err = c.compute(in, "project", a.cols); err != nil {
+	if in, err = c.compute(in, a.cols); err != nil {
 		return flow{}, err
 	}
 	cfg := a.cfg
@@ -339,7 +339,7 @@ func (c *compiler) sort(in flow, n *Sort, most int64) (flow, error) {
 	}
 	var err error
 	if len(cols) > width {
-		if in, err = c.compute(in, "project", cols); err != nil {
+		if in, err = c.compute(in, cols); err != nil {
 			return flow{}, err
 		}
 	}
@@ -347,7 +347,7 @@ func (c *compiler) sort(in flow, n *Sort, most int64) (flow, error) {
 	e := c.stage(in, stageOf{c.name("sort"), detail(n), 1, nil, func() operator.Operator { return order.New(cfg) }})
 	out := flow{ends: []end{e}, schema: in.schema, final: in.final}
 	if len(cols) > width {
-		return c.compute(out, "project", cols[:width])
+		return c.compute(out, cols[:width])
 	}
 	return out, nil
 }

@@ -106,6 +106,7 @@ func withInputs(n Node, in []Node) Node {
 		c := *n
 		c.Input = in[0]
 		return &c
+	default:
 	}
 	return n
 }
@@ -147,6 +148,7 @@ func mapExprs(n Node, f func(expr.Node) expr.Node) Node {
 			c.On = f(n.On)
 		}
 		return &c
+	default:
 	}
 	return n
 }
@@ -271,6 +273,7 @@ func placeWatermarks(n Node) Node {
 		if p, ok := x.Input.(*Project); ok {
 			n = withInputs(p, []Node{withInputs(x, []Node{p.Input})})
 		}
+	default:
 	}
 	return mapInputs(n, placeWatermarks)
 }
@@ -306,6 +309,7 @@ func push(f *Filter) Node {
 		if in.Keep == nil && !slices.ContainsFunc(expr.Columns(f.Cond), func(i int) bool { return i >= width }) {
 			return withInputs(in, []Node{push(newFilter(in.Input, f.Cond, f.span))})
 		}
+	default:
 	}
 	return f
 }
@@ -318,6 +322,7 @@ func simple(n expr.Node) bool {
 		return true
 	case *expr.Field:
 		return simple(n.X)
+	default:
 	}
 	return false
 }
@@ -360,6 +365,7 @@ func collapse(n Node) Node {
 			out := mapExprs(n, func(e expr.Node) expr.Node { return substitute(e, in.Exprs) })
 			return collapse(withInputs(out, []Node{in.Input}))
 		}
+	default:
 	}
 	return n
 }

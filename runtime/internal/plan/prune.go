@@ -87,6 +87,7 @@ func pruned(n Node, need []bool) (Node, []int) {
 		return pruneAggregate(n)
 	case *Union:
 		return pruneUnion(n, need)
+	default:
 	}
 	return mapInputs(n, prune), upTo(len(n.Columns()))
 }

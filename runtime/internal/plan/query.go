@@ -215,6 +215,7 @@ func sortKey(item sql.SortItem, e expr.Node) SortKey {
 		k.NullsFirst = true
 	case sql.NullsLast:
 		k.NullsFirst = false
+	default:
 	}
 	return k
 }

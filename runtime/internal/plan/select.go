@@ -131,8 +131,10 @@ func (a *analyzer) generator(c *sql.Call, kind GeneratorKind, in Node) (*genCall
 }
 
 func (g *genCall) node(in Node) *Generate {
-	return &Generate{Input: in, Kind: g.kind, Arg: g.arg, Outer: g.outer,
-		base: base{span: g.call.Span, cols: append(slices.Clone(in.Columns()), g.cols...)}}
+	return &Generate{
+		Input: in, Kind: g.kind, Arg: g.arg, Outer: g.outer,
+		base: base{span: g.call.Span, cols: append(slices.Clone(in.Columns()), g.cols...)},
+	}
 }
 
 // expand makes the list of items, with a column for each that a star means.
@@ -343,6 +345,7 @@ func (b *block) hook(upTo int, where place) hook {
 			if _, err := b.names.Lookup(e.Parts); err != nil {
 				return b.alias(e, upTo, where)
 			}
+		default:
 		}
 		return nil, false, nil
 	}

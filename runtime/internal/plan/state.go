@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -43,32 +44,11 @@ func CheckState(old, now epochs.Plan, allowDropped bool) error {
 			errs = append(errs, err)
 		}
 	}
-	switch len(errs) {
-	case 0:
+	if len(errs) == 0 {
 		return nil
-	case 1:
-		return errs[0]
 	}
-	return &stateErrors{errs}
+	return errors.Join(errs...)
 }
-
-// stateErrors are several faults.
-type stateErrors struct{ errs []error }
-
-// Error returns the faults, one a line.
-func (e *stateErrors) Error() string {
-	var lines []string
-	for _, x := range e.errs {
-		lines = append(lines, x.Error())
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap returns the faults.
-func (e *stateErrors) Unwrap() []error { return e.errs }
-
-// FaultKind returns fault.Config.
-func (e *stateErrors) FaultKind() fault.Kind { return fault.Config }
 
 func checkOperator(o epochs.OperatorState, now epochs.Plan, allowDropped bool) error {
 	for _, n := range now.Operators {
@@ -97,6 +77,8 @@ func checkOperator(o epochs.OperatorState, now epochs.Plan, allowDropped bool) e
 	if len(have) > 0 {
 		text += "; it has " + strings.Join(have, ", ")
 	}
-	return &StateError{Class: ClassState, Operator: o.UID, Old: o.Schema,
-		text: text + "; --allow-dropped-state gives that state up"}
+	return &StateError{
+		Class: ClassState, Operator: o.UID, Old: o.Schema,
+		text: text + "; --allow-dropped-state gives that state up",
+	}
 }

@@ -91,6 +91,7 @@ func (j *judge) node(n Node) (above bool) {
 			j.lower(NotRepeatable, "limit", "which rows come first depends on how partitions interleave")
 		}
 		return true
+	default:
 	}
 	j.expressions(n, above)
 	return above

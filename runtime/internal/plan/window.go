@@ -16,10 +16,9 @@ const daysPerMonth = 31
 // DelayOf returns the length of a watermark's delay. Months count 31 days. It must
 // not be negative.
 func DelayOf(v sql.Interval, span sql.Span) (time.Duration, *sql.Error) {
-	months := sql.Interval{Days: v.Days, Micros: v.Micros}
-	days := int64(months.Days) + int64(v.Months)*daysPerMonth
-	const limit = int64(1<<63-1) / int64(24*time.Hour)
-	if days > limit || days < -limit || v.Micros > int64(limit)*24*3600e6/2 || v.Micros < -int64(limit)*24*3600e6/2 {
+	days := int64(v.Days) + int64(v.Months)*daysPerMonth
+	const limit = int64(1<<62) / int64(24*time.Hour) // half of what a Duration holds
+	if days > limit || days < -limit || v.Micros > limit*24*3600e6 || v.Micros < -limit*24*3600e6 {
 		return 0, fail(ClassIllegalArgument, span, "the delay of the watermark is too long")
 	}
 	d := time.Duration(days)*24*time.Hour + time.Duration(v.Micros)*time.Microsecond
