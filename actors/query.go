@@ -174,7 +174,7 @@ func (q *queryActor) protocol(msg any) {
 		q.ready()
 	case *coordTimer:
 		if m.generation == q.timerGen {
-			q.step(epochs.TimerFired{})
+			q.tick()
 		}
 	case *changedMsg:
 		q.changed = true // also what restored timers do before all subtasks are ready
@@ -472,7 +472,11 @@ func (q *queryActor) finish() {
 
 func (q *queryActor) request(m *epochMsg) {
 	if q.closing {
-		m.done(fmt.Errorf("the query is stopping: %w", ErrStopped))
+		if !q.finished {
+			m.done(fmt.Errorf("the query is stopping: %w", ErrStopped))
+			return
+		}
+		m.done(nil) // the final epoch covers everything
 		return
 	}
 	q.requests = append(q.requests, m.done)

@@ -108,6 +108,18 @@ func (q *queryActor) act(a epochs.Action) {
 	}
 }
 
+// tick passes on that the interval is over. A sink whose rows wait for an epoch
+// counts as a change.
+func (q *queryActor) tick() {
+	for _, s := range q.sinks {
+		if a, ok := s.committer.(connectors.EpochAsker); ok && a.WantsEpoch() {
+			q.step(epochs.Changed{})
+			break
+		}
+	}
+	q.step(epochs.TimerFired{})
+}
+
 func (q *queryActor) setTimer(at time.Duration) {
 	if q.stopTimer != nil {
 		q.stopTimer()
@@ -387,9 +399,10 @@ func (q *queryActor) acknowledge(e messages.Epoch) {
 		done(nil)
 	}
 	q.history = append(q.history, e)
-	if len(q.history) > epochs.Retain {
-		q.history = q.history[1:]
+	if len(q.history) < epochs.Retain {
+		return // older epochs stay until there are enough newer ones
 	}
+	q.history = q.history[len(q.history)-epochs.Retain:]
 	// The precheck of the next epoch may be in front of this task in the worker, so
 	// that the epoch may have stored segments by the time the task runs.
 	keep, injected := q.history[0], q.injected+1

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
+	"github.com/streamd-io/streamd/actors"
 	"github.com/streamd-io/streamd/actors/operator"
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/runtime/internal/expr"
 	"github.com/streamd-io/streamd/runtime/internal/plan"
+	"github.com/streamd-io/streamd/runtime/internal/sql"
 )
 
 // compile turns the plan of a query into a graph, bound to its sink. It reports
@@ -30,7 +33,14 @@ func (sc *script) compile(p *prepared) bool {
 		sc.fail(configError(p.nameSpan, classOption, "sink %s: %v", p.sink.name, err))
 		return false
 	}
-	c, err := plan.Compile(p.node, sc.compileConfig(p, mode, sink))
+	cfg := sc.compileConfig(p, mode, sink)
+	letters, serr := sc.deadLetters(p)
+	if serr != nil {
+		sc.fail(serr)
+		return false
+	}
+	cfg.DeadLetter = func(table string) *actors.SinkSpec { return letters[table] }
+	c, err := plan.Compile(p.node, cfg)
 	if err != nil {
 		if errs, ok := errors.AsType[plan.Errors](err); ok {
 			sc.fail(errs...)
@@ -75,6 +85,48 @@ func (sc *script) compileConfig(p *prepared, mode plan.Mode, sink connectors.Sin
 		cfg.EmitInterval = &every
 	}
 	return cfg
+}
+
+// deadLetters makes the sinks for the bad records of the tables of a query.
+func (sc *script) deadLetters(p *prepared) (map[string]*actors.SinkSpec, *sql.Error) {
+	out := map[string]*actors.SinkSpec{}
+	var fail *sql.Error
+	plan.Walk(p.node, func(n plan.Node) {
+		scan, ok := n.(*plan.Scan)
+		if !ok || fail != nil {
+			return
+		}
+		h, ok := scan.Table.Handle.(*handle)
+		if !ok || h.d == nil || h.d.source != nil || h.d.options.String("dead_letter") == "" {
+			return
+		}
+		name := h.d.options.String("dead_letter")
+		d := sc.catalog.sinks[key(name)]
+		if d == nil {
+			_, fail = sc.catalog.sink(sql.Name{Span: p.nameSpan, Parts: []sql.Ident{{Span: p.nameSpan, Name: name}}})
+			return
+		}
+		sink, err := sc.s.openSink(sc.ctx, d, actors.DeadLetterSchema())
+		if err != nil {
+			fail = configError(p.nameSpan, classOption, "dead_letter sink %s: %v", name, err)
+			return
+		}
+		out[scan.Table.Name] = &actors.SinkSpec{Sink: sink, Schema: actors.DeadLetterSchema(), Offer: bestOffer(sink.Traits()), Lineage: true}
+	})
+	return out, fail
+}
+
+// bestOffer picks the strongest guarantee for rows with identities.
+func bestOffer(t connectors.SinkTraits) connectors.Offer {
+	for _, want := range []connectors.Offer{
+		{Guarantee: connectors.ExactlyOnce, Visibility: connectors.AtOnce},
+		{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
+	} {
+		if slices.Contains(t.Guarantees, want) {
+			return want
+		}
+	}
+	return connectors.Offer{}
 }
 
 // seed is the query's share of the randomness of rand and uuid.

@@ -134,11 +134,7 @@ func (sc *script) defineSource(d *definition, using *sql.Ident, opts []sql.Optio
 		return false
 	}
 	sc.fail(d.columns(cols)...)
-	if o, ok := lookup(opts, "on_error"); ok && option.Fold(o.Value) == "deadletter" {
-		sc.fail(configError(o.ValueSpan, classNotYet, "a dead-letter sink is not supported yet; on_error = 'drop' or 'null' counts bad records and logs examples"))
-	} else if o, ok := lookup(opts, "dead_letter"); ok {
-		sc.fail(configError(o.KeySpan, classNotYet, "a dead-letter sink is not supported yet"))
-	}
+	sc.fail(deadLetterOptions(d, opts)...)
 	if len(sc.errs) == before {
 		h, err := sc.s.open(sc.ctx, d)
 		if err != nil {
@@ -151,6 +147,20 @@ func (sc *script) defineSource(d *definition, using *sql.Ident, opts []sql.Optio
 		sc.fail(d.watermarkDecl(w)...)
 	}
 	return len(sc.errs) == before
+}
+
+// deadLetterOptions checks that on_error and dead_letter go together.
+func deadLetterOptions(d *definition, opts []sql.Option) []*sql.Error {
+	policy, hasPolicy := lookup(opts, "on_error")
+	target, hasTarget := lookup(opts, "dead_letter")
+	wants := hasPolicy && option.Fold(policy.Value) == "deadletter"
+	switch {
+	case wants && !hasTarget:
+		return []*sql.Error{configError(policy.ValueSpan, classOption, "on_error = 'dead_letter' needs dead_letter = '<sink>', the sink that takes the bad records")}
+	case !wants && hasTarget:
+		return []*sql.Error{configError(target.KeySpan, classOption, "dead_letter of %s has no effect without on_error = 'dead_letter'", d.name)}
+	}
+	return nil
 }
 
 func (sc *script) createTable(st *sql.CreateTable) {

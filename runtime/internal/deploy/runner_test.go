@@ -73,7 +73,7 @@ func newWorld(t *testing.T, failures int32, err error) *world {
 
 func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 	t.Helper()
-	return Start(t.Context(), Config{
+	r := New(t.Context(), Config{
 		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		OpenStore:   func(context.Context) (epochs.Segments, error) { return w.disk.Open() },
 		NextAttempt: func() (uint64, error) { w.attempts++; return w.attempts, nil },
@@ -88,6 +88,8 @@ func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 		},
 		Restart: RestartPolicy{MaxRestarts: maxRestarts, MinDelay: time.Millisecond},
 	})
+	r.Start()
+	return r
 }
 
 func (w *world) add(t *testing.T, values ...int64) {

@@ -40,6 +40,9 @@ type CompileConfig struct {
 	// OnBadRecord, if not nil, gives the function that is told about the records a
 	// table's on_error policy kept out; it may return nil.
 	OnBadRecord func(table string) func(*connectors.BadRecord)
+	// DeadLetter, if not nil, gives the sink for the records a table's on_error
+	// policy kept out; nil for a table without one.
+	DeadLetter func(table string) *actors.SinkSpec
 	// OnLate, if not nil, gives the function that is told about the late rows of a
 	// stateful operator, whose rows have the given schema; it may return nil.
 	OnLate func(uid string, s *messages.Schema) func(b *messages.Batch, row int)
@@ -175,6 +178,7 @@ func (c *compiler) lower(n Node) (flow, error) {
 		return c.over(n.Input, func(in flow) (flow, error) { return c.sort(in, n, -1) })
 	case *Limit:
 		return c.limit(n)
+	default:
 	}
 	return flow{}, Errors{notYet(n.Loc(), describe(n))}
 }
@@ -213,9 +217,20 @@ func (c *compiler) scan(n *Scan) (flow, error) {
 			spec.OnBadRecord = c.cfg.OnBadRecord(n.Table.Name)
 		}
 		node = c.graph.Source(name, spec)
+		c.deadLetter(n.Table.Name, node)
 	}
 	f.ends = []end{{node, st}}
 	return f, nil
+}
+
+// deadLetter adds the sink for the bad records of a source.
+func (c *compiler) deadLetter(table string, source *actors.Node) {
+	if c.cfg.DeadLetter == nil {
+		return
+	}
+	if spec := c.cfg.DeadLetter(table); spec != nil {
+		c.graph.Sink(c.name("dead_letter:"+table), *spec, actors.BadRecords(source))
+	}
 }
 
 // stateless adds an operator behind each end of a flow: what is done row by row
