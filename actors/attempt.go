@@ -215,8 +215,10 @@ func (a *Attempt) end() {
 	}
 }
 
+// endError is the answer to those who wait for an epoch when there will be none
+// any more: the final epoch covers everything.
 func (a *Attempt) endError() error {
-	if a.err != nil {
+	if a.final || a.err != nil {
 		return a.err
 	}
 	return ErrStopped
