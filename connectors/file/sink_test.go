@@ -222,6 +222,7 @@ func TestCloseShowsWhatIsCommitted(t *testing.T) {
 	o := openFor(t, sinkConfig(t, formatjson.Format(), connectortest.NewClock(start), "path", "/out"), m)
 	must(t, o.w.Write(t.Context(), batch(t, 0, 2), nil))
 	o.epoch(t)
+	must(t, o.w.Close()) // as the engine does: writers first
 	must(t, o.Close())
 	m.crash(nil)
 	if got := rowsOf(t, m.visible()); len(got) != 2 {

@@ -42,6 +42,7 @@ type writer struct {
 	path   []byte                 // directory of a row
 	text   []byte                 // a value for it
 	closed bool
+	left   []part // what was open when the writer was closed
 }
 
 // openPart is a part that is being written.
@@ -277,7 +278,13 @@ func (w *writer) closePart(p *openPart) error {
 func (w *writer) current() []part {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var parts []part
+	return w.parts()
+}
+
+// parts lists the parts that are not rolled, or were not when the writer was
+// closed. The caller holds mu.
+func (w *writer) parts() []part {
+	parts := slices.Clone(w.left)
 	for _, p := range w.open {
 		parts = append(parts, p.part)
 	}
@@ -288,6 +295,7 @@ func (w *writer) current() []part {
 func (w *writer) Close() error {
 	w.mu.Lock()
 	parts := slices.Collect(maps.Keys(w.files))
+	w.left = w.parts() // the committer shows them, and is closed after its writers
 	w.open, w.rolled, w.closed = nil, nil, true
 	w.mu.Unlock()
 	var errs []error
