@@ -150,6 +150,11 @@ func (a *analyzer) typeOf(call *AggCall, f aggFunc, c *sql.Call) *sql.Error {
 		return notYet(c.Span, call.Name+"() with several arguments")
 	}
 	var arg messages.Type
+	if call.Name == "count" && len(call.Args) == 1 && !call.Distinct {
+		if lit, ok := call.Args[0].(*expr.Literal); ok && !lit.IsNull() {
+			call.Args = nil // count(1) counts rows
+		}
+	}
 	if len(call.Args) > 0 {
 		arg = call.Args[0].Type()
 		if arg.Kind == messages.Null {

@@ -37,9 +37,27 @@ type analyzer struct {
 	cat  Catalog
 	opts Options
 	errs []*sql.Error
-	ctes []cte
+	// faults counts reports, also of the same fault.
+	faults int
+	ctes   []cte
 	// views are the views being expanded, outermost first.
 	views []string
+	// size counts what has been expanded so far, over all views.
+	size *int
+}
+
+// maxExpanded is how many tables, views, named queries and aliases a query may come
+// to when all are expanded: each of a chain of definitions that use the previous one
+// twice doubles it.
+const maxExpanded = 5000
+
+// expand counts an expansion. Beyond the limit it reports false.
+func (a *analyzer) expand() bool {
+	if a.size == nil {
+		a.size = new(int)
+	}
+	*a.size++
+	return *a.size <= maxExpanded
 }
 
 // cte is a named query in scope, with the names that were in scope where it was
@@ -51,8 +69,12 @@ type cte struct {
 
 func (a *analyzer) report(errs ...*sql.Error) {
 	for _, e := range errs {
-		if e == nil || slices.ContainsFunc(a.errs, func(o *sql.Error) bool { return *o == *e }) {
+		if e == nil {
 			continue
+		}
+		a.faults++
+		if slices.ContainsFunc(a.errs, func(o *sql.Error) bool { return *o == *e }) {
+			continue // what stands in a named query is found wherever it is used
 		}
 		a.errs = append(a.errs, e)
 	}

@@ -54,6 +54,10 @@ func (a *analyzer) table(r *sql.TableRef) Node {
 
 func (a *analyzer) lookup(r *sql.TableRef) Node {
 	name := r.Name.String()
+	if !a.expand() {
+		a.report(fail(ClassAnalysis, r.Span, "the query comes to more than "+itoa(maxExpanded)+" tables when views and WITH are expanded"))
+		return nil
+	}
 	if len(r.Name.Parts) == 1 {
 		for i := len(a.ctes) - 1; i >= 0; i-- {
 			if strings.EqualFold(a.ctes[i].def.Name.Name, name) {
@@ -105,7 +109,7 @@ func (a *analyzer) expandView(v *View, r *sql.TableRef) Node {
 		a.report(fail(ClassAnalysis, r.Span, "the view "+v.Name+" refers to itself: "+strings.Join(append(a.views, v.Name), " -> ")))
 		return nil
 	}
-	inner := &analyzer{cat: a.cat, opts: a.opts, views: append(slices.Clone(a.views), v.Name)}
+	inner := &analyzer{cat: a.cat, opts: a.opts, views: append(slices.Clone(a.views), v.Name), size: a.size}
 	n := inner.query(v.Query)
 	for _, e := range inner.errs {
 		a.report(&sql.Error{Class: e.Class, Msg: "view " + v.Name + ": " + e.Msg, Hint: e.Hint, Span: r.Span})

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -154,8 +153,6 @@ type aggregation struct {
 	cols []computed
 	keys map[string]int // of the expressions in cols
 	cfg  aggregate.Config
-	// place is where the operator's output has the columns of the Aggregate.
-	place []int
 }
 
 // column returns the input column for an expression; names tell people what it is.
@@ -179,12 +176,8 @@ func (a *aggregation) key(e expr.Node, name string) int {
 
 // prepare lays out the operator's input and configuration.
 func (c *compiler) prepare(n *Aggregate) (*aggregation, error) {
-	a := &aggregation{keys: map[string]int{}, place: make([]int, len(n.cols))}
+	a := &aggregation{keys: map[string]int{}}
 	a.cfg = aggregate.Config{EventTimeKey: -1, Mode: aggregate.Mode(c.cfg.Mode), EmitInterval: c.cfg.emitInterval()}
-	at := 0
-	if w := n.Window(); w >= 0 {
-		at = 1
-	}
 	for i, g := range n.Groups {
 		if g.Window != nil {
 			continue
@@ -192,7 +185,6 @@ func (c *compiler) prepare(n *Aggregate) (*aggregation, error) {
 		if n.cols[i].Time != NotTime && a.cfg.EventTimeKey < 0 {
 			a.cfg.EventTimeKey = len(a.cfg.Keys)
 		}
-		a.place[i] = at + len(a.cfg.Keys)
 		a.cfg.Keys = append(a.cfg.Keys, a.key(g.Expr, n.cols[i].Name))
 	}
 	if w := n.Window(); w >= 0 {
@@ -206,7 +198,6 @@ func (c *compiler) prepare(n *Aggregate) (*aggregation, error) {
 		if err := a.call(&n.Calls[i], n.cols[len(n.Groups)+i].Name); err != nil {
 			return nil, err
 		}
-		a.place[len(n.Groups)+i] = at + len(a.cfg.Keys) + i
 	}
 	return a, nil
 }
@@ -254,7 +245,8 @@ func (cfg *CompileConfig) emitInterval() time.Duration {
 }
 
 // aggregate adds a keyed aggregation: a projection of what it reads, the exchange
-// by key, the operator, and its columns in the order of the plan.
+// by key, and the operator. normalize has brought its columns into the operator's
+// order.
 func (c *compiler) aggregate(n *Aggregate) (flow, error) {
 	uid := c.uid("aggregate")
 	in, err := c.below(uid, n.Input)
@@ -291,15 +283,7 @@ func (c *compiler) aggregate(n *Aggregate) (flow, error) {
 		}
 		return op
 	}})
-	out := flow{ends: []end{e}, schema: op.Schema(), final: true}
-	if slices.Equal(a.place, upTo(len(a.place))) {
-		return out, nil
-	}
-	var exprs []expr.Node
-	for i, at := range a.place {
-		exprs = append(exprs, expr.NewColumn(at, n.cols[i].Name, n.cols[i].Type))
-	}
-	return c.project(out, exprs, names(n.cols))
+	return flow{ends: []end{e}, schema: op.Schema(), final: true}, nil
 }
 
 // state notes what the commit record says about a stateful operator.

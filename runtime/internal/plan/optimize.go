@@ -208,7 +208,30 @@ func unalias(n Node) Node {
 }
 
 // normalize brings a plan into the form that can be lowered.
-func normalize(n Node) Node { return plainWindows(placeWatermarks(groupDistinct(n))) }
+func normalize(n Node) Node { return windowFirst(plainWindows(placeWatermarks(groupDistinct(n)))) }
+
+// windowFirst brings the columns of aggregations into the order in which the operator
+// gives them: the window, then the other groups, then the results.
+func windowFirst(n Node) Node {
+	n = mapInputs(n, windowFirst)
+	agg, ok := n.(*Aggregate)
+	if !ok {
+		return n
+	}
+	at := agg.Window()
+	if at <= 0 {
+		return n
+	}
+	c := *agg
+	c.Groups = slices.Concat(agg.Groups[at:at+1], agg.Groups[:at], agg.Groups[at+1:])
+	c.cols = slices.Concat(agg.cols[at:at+1], agg.cols[:at], agg.cols[at+1:])
+	to := upTo(len(agg.cols))
+	to[at] = 0
+	for i := range at {
+		to[i] = i + 1
+	}
+	return pick(&c, to, agg.cols)
+}
 
 // plainWindows makes ordinary grouping columns of windows over a time that the
 // watermark of the stream does not speak about: they are never late and never final.
@@ -295,22 +318,29 @@ func push(f *Filter) Node {
 	switch in := f.Input.(type) {
 	case *Project:
 		if !slices.ContainsFunc(expr.Columns(f.Cond), func(i int) bool { return !simple(in.Exprs[i]) }) {
-			below := push(newFilter(in.Input, substitute(f.Cond, in.Exprs), f.span))
+			below := push(f.over(in.Input, substitute(f.Cond, in.Exprs)))
 			return withInputs(in, []Node{below})
 		}
 	case *Union:
 		out := make([]Node, len(in.In))
 		for i, x := range in.In {
-			out[i] = push(newFilter(x, f.Cond, f.span))
+			out[i] = push(f.over(x, f.Cond))
 		}
 		return withInputs(in, out)
 	case *Generate:
 		width := len(in.Input.Columns())
 		if in.Keep == nil && !slices.ContainsFunc(expr.Columns(f.Cond), func(i int) bool { return i >= width }) {
-			return withInputs(in, []Node{push(newFilter(in.Input, f.Cond, f.span))})
+			return withInputs(in, []Node{push(f.over(in.Input, f.Cond))})
 		}
 	default:
 	}
+	return f
+}
+
+// over is the filter with another condition over another input.
+func (n *Filter) over(in Node, cond expr.Node) *Filter {
+	f := newFilter(in, cond, n.span)
+	f.Having = n.Having
 	return f
 }
 

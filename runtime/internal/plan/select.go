@@ -72,11 +72,11 @@ func (a *analyzer) selectBlock(s *sql.Select, order []sql.SortItem) Node {
 // selectOver plans what comes after FROM and WHERE.
 func (a *analyzer) selectOver(in Node, s *sql.Select, order []sql.SortItem) Node {
 	b := &block{a: a, in: in}
-	before := len(a.errs)
+	before := a.faults
 	b.expand(s.Items)
 	b.findWindow(s, order)
 	b.findGenerator()
-	if len(a.errs) > before {
+	if a.faults > before {
 		return nil
 	}
 	if s.GroupBy != nil || s.Having != nil || b.aggregates(order) {
@@ -364,6 +364,9 @@ func (b *block) alias(e *sql.ColumnRef, upTo int, where place) (expr.Node, bool,
 			}
 			return expr.NewColumn(b.gen.at, b.gen.cols[0].Name, b.gen.cols[0].Type), true, nil
 		}
+		if !b.a.expand() {
+			return nil, false, fail(ClassAnalysis, e.Span, "the query comes to more than "+itoa(maxExpanded)+" expressions when aliases are expanded")
+		}
 		x := it.expr
 		for _, p := range e.Parts[1:] {
 			x = &sql.FieldAccess{Span: e.Span, X: x, Field: p}
@@ -393,7 +396,7 @@ func (b *block) aggregate(c *sql.Call, f aggFunc, upTo int) (expr.Node, *sql.Err
 
 // resolveItems binds the items to the virtual input.
 func (b *block) resolveItems(where place) bool {
-	before := len(b.a.errs)
+	before := b.a.faults
 	for i := range b.items {
 		it := &b.items[i]
 		if it.node != nil || b.gen != nil && b.gen.item == i {
@@ -410,13 +413,13 @@ func (b *block) resolveItems(where place) bool {
 		}
 		it.node = n
 	}
-	return len(b.a.errs) == before
+	return b.a.faults == before
 }
 
 // resolveOrder binds ORDER BY. Entries that are no select items become hidden
 // ones; the result has the item of each entry.
 func (b *block) resolveOrder(order []sql.SortItem, where place) (at []int, ok bool) {
-	before := len(b.a.errs)
+	before := b.a.faults
 	visible := len(b.items)
 	for _, o := range order {
 		i, err := position(o.Expr, visible, ClassOrderByPos, "ORDER BY")
@@ -429,7 +432,7 @@ func (b *block) resolveOrder(order []sql.SortItem, where place) (at []int, ok bo
 		}
 		at = append(at, i)
 	}
-	return at, len(b.a.errs) == before
+	return at, b.a.faults == before
 }
 
 func (b *block) orderItem(o sql.SortItem, visible int, where place) int {

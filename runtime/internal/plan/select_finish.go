@@ -143,7 +143,7 @@ func (b *block) groups(g *sql.GroupBy) ([]expr.Node, bool) {
 		b.a.report(groupingSets(g.With, g.Span))
 		return nil, false
 	}
-	before := len(b.a.errs)
+	before := b.a.faults
 	exprs := b.groupExprs(g)
 	var out []expr.Node
 	for _, e := range exprs {
@@ -156,7 +156,7 @@ func (b *block) groups(g *sql.GroupBy) ([]expr.Node, bool) {
 			out = append(out, n)
 		}
 	}
-	return out, len(b.a.errs) == before
+	return out, b.a.faults == before
 }
 
 func groupingSets(k sql.GroupingKind, span sql.Span) *sql.Error {
