@@ -208,7 +208,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 	return deploy.Config{
 		System: s.sys, Query: name, Plan: p.compiled.Plan, Log: s.cfg.Log,
 		OpenStore:    func(ctx context.Context) (epochs.Segments, error) { return s.stores.open(ctx, name) },
-		NextAttempt:  func() (uint64, error) { return s.stores.nextAttempt(name) },
+		NextAttempt:  func() (uint64, messages.ID128, error) { return s.stores.nextAttempt(name) },
 		Graph:        func() (*actors.Graph, error) { return p.compiled.Graph, nil },
 		CheckPlan:    func(old epochs.Plan) error { return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState) },
 		RestoreEpoch: messages.Epoch(s.cfg.RestoreEpoch),

@@ -3,12 +3,15 @@ package runtime
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +19,7 @@ import (
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/badgerstore"
 	"github.com/streamd-io/streamd/epochs/memstore"
+	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
@@ -27,13 +31,13 @@ type stores struct {
 	cfg  *Config
 
 	// mu guards the fields below.
-	mu       sync.Mutex
-	memory   map[string]*memstore.Disk
-	attempts map[string]uint64
+	mu         sync.Mutex
+	memory     map[string]*memstore.Disk
+	identities map[string]identity
 }
 
 func openStores(cfg *Config) (*stores, error) {
-	st := &stores{dir: cfg.Dir, cfg: cfg, memory: map[string]*memstore.Disk{}, attempts: map[string]uint64{}}
+	st := &stores{dir: cfg.Dir, cfg: cfg, memory: map[string]*memstore.Disk{}, identities: map[string]identity{}}
 	if cfg.Dir == "" {
 		return st, nil
 	}
@@ -123,31 +127,63 @@ func (st *stores) open(ctx context.Context, query string) (epochs.Segments, erro
 	return s, nil
 }
 
+// identity is what is known of a query before its first commit record.
+type identity struct {
+	Attempt uint64 `json:"attempt"`
+	// Incarnation is the query's random identity in hexadecimal, drawn when it
+	// starts for the first time: rows carry it before the first epoch commits.
+	Incarnation string `json:"incarnation"`
+}
+
 // nextAttempt counts attempts durably: each gets a number that no earlier one
 // had, even if none of them committed anything.
-func (st *stores) nextAttempt(query string) (uint64, error) {
+func (st *stores) nextAttempt(query string) (uint64, messages.ID128, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.dir == "" {
-		st.attempts[query]++
-		return st.attempts[query], nil
-	}
-	path := filepath.Join(st.path(query), "ATTEMPT")
-	var n uint64
-	data, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		if n, err = strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64); err != nil {
-			return 0, fault.Wrap(fault.Config, err, "%s is damaged; it must hold the number of the last attempt", path)
+	id := st.identities[query]
+	path := filepath.Join(st.path(query), "IDENTITY")
+	if st.dir != "" {
+		if err := readIdentity(path, &id); err != nil {
+			return 0, messages.ID128{}, err
 		}
-	case !errors.Is(err, os.ErrNotExist):
-		return 0, fault.Wrap(fault.Config, err, "read the attempt number")
 	}
-	n++
-	if err := writeDurably(path, fmt.Appendln(nil, n)); err != nil {
-		return 0, fault.Wrap(fault.Restart, err, "write the attempt number")
+	if id.Incarnation == "" {
+		b := make([]byte, 16)
+		if _, err := rand.Read(b); err != nil {
+			return 0, messages.ID128{}, err
+		}
+		id.Incarnation = hex.EncodeToString(b)
 	}
-	return n, nil
+	id.Attempt++
+	b, err := hex.DecodeString(id.Incarnation)
+	if err != nil || len(b) != 16 {
+		return 0, messages.ID128{}, fault.New(fault.Config, "%s is damaged: incarnation %q", path, id.Incarnation)
+	}
+	st.identities[query] = id
+	if st.dir != "" {
+		text, err := json.Marshal(id)
+		if err != nil {
+			return 0, messages.ID128{}, err
+		}
+		if err := writeDurably(path, append(text, '\n')); err != nil {
+			return 0, messages.ID128{}, fault.Wrap(fault.Restart, err, "write the query's identity")
+		}
+	}
+	return id.Attempt, messages.ID128{Hi: binary.BigEndian.Uint64(b[:8]), Lo: binary.BigEndian.Uint64(b[8:])}, nil
+}
+
+func readIdentity(path string, id *identity) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, id)
+	}
+	if err != nil {
+		return fault.Wrap(fault.Config, err, "%s cannot be read; it holds the number of the last attempt and the query's identity", path)
+	}
+	return nil
 }
 
 // writeDurably replaces a small file: after it returns the new content survives
@@ -205,7 +241,7 @@ func (st *stores) drop(query string) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	delete(st.memory, query)
-	delete(st.attempts, query)
+	delete(st.identities, query)
 	if st.dir == "" {
 		return nil
 	}

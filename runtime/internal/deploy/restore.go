@@ -2,8 +2,6 @@ package deploy
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -92,14 +90,11 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 	if cfg.Graph, err = r.cfg.Graph(); err != nil {
 		return cfg, err
 	}
-	if cfg.Attempt, err = r.cfg.NextAttempt(); err != nil {
+	if cfg.Attempt, cfg.Incarnation, err = r.cfg.NextAttempt(); err != nil {
 		return cfg, err
 	}
 	cfg.Query, cfg.Store, cfg.Plan = r.cfg.Query, store, r.cfg.Plan
 	cfg.NextEpoch = highest + 1
-	if cfg.Incarnation, err = newIncarnation(); err != nil {
-		return cfg, err
-	}
 	return cfg, nil
 }
 
@@ -152,12 +147,4 @@ func list(records []epochs.StoredRecord) string {
 		s += fmt.Sprint(r.Epoch)
 	}
 	return s
-}
-
-func newIncarnation() (messages.ID128, error) {
-	var b [16]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return messages.ID128{}, err
-	}
-	return messages.ID128{Hi: binary.LittleEndian.Uint64(b[:8]), Lo: binary.LittleEndian.Uint64(b[8:])}, nil
 }

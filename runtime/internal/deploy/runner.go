@@ -23,8 +23,10 @@ type Config struct {
 	// after a failed commit only reopening tells what is durable.
 	OpenStore func(ctx context.Context) (epochs.Segments, error)
 	// NextAttempt returns a number larger than that of every earlier attempt of
-	// the query, in this process or another, durably.
-	NextAttempt func() (uint64, error)
+	// the query, in this process or another, and the query's random identity. Both
+	// are durable when it returns: rows are published under the identity before
+	// the first commit record exists, and a restart must know them again.
+	NextAttempt func() (attempt uint64, incarnation messages.ID128, err error)
 	// Graph makes the graph; called before each attempt.
 	Graph func() (*actors.Graph, error)
 	// Plan describes the graph for the commit record.

@@ -76,7 +76,7 @@ func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 	r := New(t.Context(), Config{
 		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		OpenStore:   func(context.Context) (epochs.Segments, error) { return w.disk.Open() },
-		NextAttempt: func() (uint64, error) { w.attempts++; return w.attempts, nil },
+		NextAttempt: func() (uint64, messages.ID128, error) { w.attempts++; return w.attempts, messages.ID128{Lo: 1}, nil },
 		Graph: func() (*actors.Graph, error) {
 			g := actors.NewGraph()
 			src := g.Source("src", actors.SourceSpec{Source: w.src, Rows: func() (*connectors.Rows, error) {
