@@ -135,7 +135,7 @@ var owners = []owner{
 	{"github.com/asynkron/protoactor-go", nil, false}, // remote, cluster, persistence: not used
 	{"github.com/dgraph-io/badger", []string{"epochs/badgerstore"}, false},
 	{"github.com/dgraph-io/ristretto", []string{"epochs/badgerstore"}, false},
-	{"github.com/nats-io/nats-server", []string{"cmd/streamd/..."}, true},
+	{"github.com/nats-io/nats-server", []string{"cmd/streamd/...", "examples/..."}, true},
 	{"github.com/nats-io", []string{"connectors/nats/...", "cmd/streamd/...", "examples/..."}, true},
 	{"google.golang.org/protobuf", []string{"messages/wire"}, false},
 	{"github.com/valyala/fastjson", []string{"connectors/format/json", "runtime/internal/expr/..."}, false},
