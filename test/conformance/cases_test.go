@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,8 +19,8 @@ type conformanceCase struct {
 	Area        string                 `json:"area"`
 	Schemas     map[string][]column    `json:"schemas"`
 	Static      map[string]staticTable `json:"static"`
-	Sources     json.RawMessage        `json:"sources"` // sources that are files
-	Sink        json.RawMessage        `json:"sink"`    // a sink other than memory
+	Sources     map[string]*files      `json:"sources"` // streams read from files
+	Sink        *files                 `json:"sink"`    // a sink of files
 	SQL         string                 `json:"sql"`
 	Plan        []planOp               `json:"plan"` // instead of SQL
 	Watermark   []watermark            `json:"watermark"`
@@ -34,6 +35,14 @@ type conformanceCase struct {
 	Verdict     string                 `json:"verdict"`
 	ExpectError string                 `json:"expect_error"`
 	ErrorAbout  []string               `json:"error_about"`
+}
+
+// files are a directory that a stream reads, or that the query writes to.
+type files struct {
+	Format      string            `json:"format"`
+	Path        string            `json:"path"` // with $DIR or $OUT
+	PartitionBy []string          `json:"partition_by"`
+	Options     map[string]string `json:"options"`
 }
 
 // column is a name and a SQL type.
@@ -76,11 +85,15 @@ type planOp struct {
 	Inputs [][]planOp `json:"inputs"`
 }
 
-// ddl writes columns as CREATE SOURCE has them.
-func ddl(cols []column) string {
+// ddl writes columns as CREATE SOURCE has them, those named in required as NOT
+// NULL.
+func ddl(cols []column, required ...string) string {
 	parts := make([]string, len(cols))
 	for i, c := range cols {
 		parts[i] = "`" + c[0] + "` " + c[1]
+		if slices.Contains(required, c[0]) {
+			parts[i] += " NOT NULL"
+		}
 	}
 	return strings.Join(parts, ", ")
 }

@@ -15,6 +15,12 @@ import (
 
 // step carries out one step.
 func (r *run) step(ctx context.Context, s step) error {
+	if done, err := r.fileStep(ctx, s); done || err != nil {
+		return err
+	}
+	if done, err := r.lifeStep(ctx, s); done || err != nil {
+		return err
+	}
 	switch {
 	case s.has("add"):
 		return r.stepAdd(ctx, s)
@@ -40,6 +46,7 @@ func (r *run) step(ctx context.Context, s step) error {
 		}
 		return r.settle(ctx)
 	case s.has("stop"):
+		r.held = true
 		if !r.running {
 			return nil
 		}
@@ -48,8 +55,6 @@ func (r *run) step(ctx context.Context, s step) error {
 		return r.stepStart(ctx)
 	case s.has("advance_clock"):
 		return r.stepClock(ctx, s)
-	case s.has("await_termination_ms") && r.bounded():
-		return nil // the runner waits anyhow
 	}
 	return fmt.Errorf("runner: step %s is not supported", strings.Join(slices.Sorted(maps.Keys(s)), ", "))
 }
@@ -62,7 +67,10 @@ func (r *run) stepAdd(ctx context.Context, s step) error {
 			return err
 		}
 	}
-	stopped := !r.running && !r.bounded() || r.bounded() && r.stepped()
+	stopped := !r.running && !r.bounded() || r.held
+	if len(r.c.Sources) > 0 {
+		r.unread, stopped = true, true // run when something is expected of it
+	}
 	if r.query != nil {
 		r.late = r.query.LateRows()
 	}
@@ -80,13 +88,8 @@ func (r *run) stepAdd(ctx context.Context, s step) error {
 	return r.settle(ctx)
 }
 
-// stepped reports whether the case starts and stops its query itself.
-func (r *run) stepped() bool {
-	return slices.ContainsFunc(r.c.Steps, func(s step) bool { return s.has("start") })
-}
-
 func (r *run) stepStart(ctx context.Context) error {
-	r.resumed = true
+	r.resumed, r.held, r.unread = true, false, false
 	if err := r.restart(ctx); err != nil {
 		return err
 	}
