@@ -138,7 +138,8 @@ type EpochAsker interface {
 type Writer interface {
 	// Write takes the selected rows of b in order. ids has one identity per
 	// selected row when the plan gives rows stable identities, else it is nil.
-	// It blocks while too much is in flight and keeps neither b nor ids.
+	// It blocks while too much is in flight and keeps neither b nor ids. After it
+	// has failed only Close follows, so that no row overtakes those that failed.
 	Write(ctx context.Context, b *messages.Batch, ids []messages.ID128) error
 	// Cut marks the end of epoch e in the row sequence; it must not block. It
 	// returns the function that waits until every row written before the cut is

@@ -234,11 +234,16 @@ type brokerWriter struct {
 	c      *brokerCommitter
 	socket int
 	met    []messages.ID128
+	failed bool // a write has
 	closed bool
 }
 
 func (w *brokerWriter) Write(ctx context.Context, b *messages.Batch, ids []messages.ID128) error {
 	k := w.c.k
+	if w.failed {
+		k.r.fail("write behind a failed write to %s", k.name)
+	}
+	w.failed = true
 	if w.closed {
 		k.r.fail("write to the closed writer of %s", k.name)
 	}
@@ -253,6 +258,7 @@ func (w *brokerWriter) Write(ctx context.Context, b *messages.Batch, ids []messa
 	}
 	for i := range b.Rows() {
 		e := entry{row: rowOf(b, i), attempt: w.c.attempt, socket: w.socket}
+		k.r.notAgain(k.name, e.row)
 		if k.exact {
 			e.id = ids[i]
 			if w.c.adopted[e.id] {
@@ -266,11 +272,16 @@ func (w *brokerWriter) Write(ctx context.Context, b *messages.Batch, ids []messa
 	if k.r.rng.IntN(3) == 0 {
 		k.land(w.socket, len(k.sockets[w.socket]))
 	}
-	return k.r.point("sink/write/done")
+	err := k.r.point("sink/write/done")
+	w.failed = err != nil
+	return err
 }
 
 func (w *brokerWriter) Cut(messages.Epoch) (connectors.Flush, error) {
 	k := w.c.k
+	if w.failed {
+		k.r.fail("cut behind a failed write to %s", k.name)
+	}
 	if err := k.r.point("sink/cut"); err != nil {
 		return nil, err
 	}

@@ -175,11 +175,16 @@ type fileWriter struct {
 	c      *filesCommitter
 	f      *file
 	number int
+	failed bool // a write has
 	closed bool
 }
 
 func (w *fileWriter) Write(ctx context.Context, b *messages.Batch, _ []messages.ID128) error {
 	k := w.c.k
+	if w.failed {
+		k.r.fail("write behind a failed write to %s", k.name)
+	}
+	w.failed = true
 	if w.closed {
 		k.r.fail("write to the closed writer of %s", k.name)
 	}
@@ -195,11 +200,16 @@ func (w *fileWriter) Write(ctx context.Context, b *messages.Batch, _ []messages.
 	for i := range b.Rows() {
 		w.f.content = append(w.f.content, rowOf(b, i))
 	}
-	return k.r.point("sink/write/done")
+	err := k.r.point("sink/write/done")
+	w.failed = err != nil
+	return err
 }
 
 func (w *fileWriter) Cut(messages.Epoch) (connectors.Flush, error) {
 	k := w.c.k
+	if w.failed {
+		k.r.fail("cut behind a failed write to %s", k.name)
+	}
 	if err := k.r.point("sink/cut"); err != nil {
 		return nil, err
 	}

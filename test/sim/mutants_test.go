@@ -22,7 +22,7 @@ type mutant struct {
 type edit struct{ file, old, new string }
 
 const (
-	readyFile = "actors/query.go"
+	queryGo   = "actors/query.go"
 	recordsGo = "actors/query_epochs.go"
 	sourceGo  = "actors/source.go"
 	openGo    = "actors/open.go"
@@ -54,8 +54,8 @@ var mutants = []mutant{
 	{"entries that change while a snapshot is encoded miss the next one", []edit{
 		{stateDir + "table.go", "		t.s.encodeEarly(t, id)\n", "		t.s.encodeEarly(t, id)\n\t\treturn\n"},
 	}},
-	{"credit is not returned when the queue is empty", []edit{
-		{"actors/subtask.go", "if in.freedBatches*4 < s.cfg.Window && !in.empty() {", "if in.freedBatches*4 < s.cfg.Window {"},
+	{"credit is only returned in pairs", []edit{
+		{"actors/subtask.go", "if in.freedBatches*4 < s.cfg.Window && !in.empty() {", "if in.freedBatches < 2 {"},
 	}},
 	{"a source sends the marker before the rows of its chain", []edit{
 		{"actors/barrier.go", "func (s *subtask) inject(m messages.Marker) { s.barrier.start(m) }", "func (s *subtask) inject(m messages.Marker) { s.barrier.start(m); s.broadcast(m) }"},
@@ -104,8 +104,8 @@ var mutants = []mutant{
 	{"old segments are dropped together with those of the epoch in flight", []edit{
 		{recordsGo, "q.injected+1", "q.injected"},
 	}},
-	{"what restored timers do before the start is lost", []edit{
-		{readyFile, "		q.changed = true //", "		//"},
+	{"a restored timer that fires before the start ends the attempt", []edit{
+		{queryGo, "		if q.coord != nil {\n\t\t\tq.step(epochs.Changed{})", "		if true {\n\t\t\tq.step(epochs.Changed{})"},
 	}},
 	{"a stage has subtasks that nobody feeds", []edit{
 		{"actors/stages.go", "s.parallelism = min(s.parallelism, s.fed())", "_ = s.fed()"},

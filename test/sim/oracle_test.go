@@ -30,6 +30,7 @@ func (r *run) onDurable(data []byte) {
 		r.checkPartition(rec, last, p)
 	}
 	r.checkCounters(rec)
+	r.checkAdvance(rec, last)
 	r.records = append(r.records, rec)
 	for _, b := range data {
 		r.w.note(uint64(b))
@@ -43,6 +44,29 @@ func sourceState(rec *epochs.Record, p *partition) *epochs.SourceState {
 		}
 	}
 	return nil
+}
+
+// notAgain checks that a written row is behind what the attempt goes on from.
+func (r *run) notAgain(sink string, x row) {
+	if r.plan.grouped == stateless && r.from != nil && x[colOffset] < int64(offsetIn(r.from, r.parts[x[colPartition]])) {
+		r.fail("sink %s: row %v is written although epoch %d has it", sink, x, r.from.Epoch)
+	}
+}
+
+// checkAdvance verifies that nothing an operator has counted is taken back.
+func (r *run) checkAdvance(rec, last *epochs.Record) {
+	for _, old := range last.Counters {
+		i := slices.IndexFunc(rec.Counters, func(c epochs.Counters) bool { return c.Operator == old.Operator })
+		switch {
+		case i < 0 && old.Operator != "tail": // that one is not in all graphs
+			r.fail("record %d has no counters of %q", rec.Epoch, old.Operator)
+		case i < 0:
+		case rec.Counters[i].Watermark < old.Watermark && old.Operator == "group": // others may be elsewhere in this graph
+			r.fail("record %d: the watermark of %q goes back from %d to %d", rec.Epoch, old.Operator, int64(old.Watermark), int64(rec.Counters[i].Watermark))
+		case rec.Counters[i].In < old.In || rec.Counters[i].Out < old.Out || rec.Counters[i].Late < old.Late:
+			r.fail("record %d: %+v after %+v", rec.Epoch, rec.Counters[i], old)
+		}
+	}
 }
 
 func (r *run) checkPartition(rec, last *epochs.Record, p *partition) {

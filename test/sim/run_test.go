@@ -57,8 +57,10 @@ type run struct {
 
 	attempt  uint64
 	att      *actors.Attempt
-	stopped  bool // this attempt was told to stop or drain
-	ending   bool // the drain that ends the run
+	from     *epochs.Record // what it goes on from
+	asked    int            // requests for an epoch that have not been answered
+	stopped  bool           // this attempt was told to stop or drain
+	ending   bool           // the drain that ends the run
 	restart  time.Duration
 	tries    int
 	opened   int // readers, writers, committers and operators that are open
@@ -208,6 +210,7 @@ func (r *run) simulate() {
 		for _, s := range r.sinks {
 			s.tick()
 		}
+		r.ask()
 		if !r.w.step() {
 			if r.att != nil {
 				r.fail("deadlock: nothing can happen any more")
@@ -250,6 +253,9 @@ func (r *run) startAttempt() {
 			r.fail("newest commit record: %v", err)
 			return
 		}
+		if kept := min(epochs.Retain, len(r.records)); len(stored) < kept {
+			r.fail("%d records are left of %d", len(stored), len(r.records))
+		}
 		if from.Epoch > r.lastEpoch() {
 			r.onDurable(stored[0].Data) // written, and its outcome unknown until now
 		}
@@ -258,6 +264,7 @@ func (r *run) startAttempt() {
 		r.fail("the newest record is that of epoch %d, %d was durable", got, want)
 		return
 	}
+	r.from = from
 	b := &builder{r: r, g: actors.NewGraph()}
 	r.plan.build(b)
 	r.store = &segments{Segments: store, r: r}
@@ -309,6 +316,9 @@ func (r *run) attemptEnded() {
 	}
 	if n := r.workers(); len(n) > 0 {
 		r.fail("workers were left: %v", n)
+	}
+	if r.asked != 0 {
+		r.fail("%d requests for an epoch were not answered", r.asked)
 	}
 	r.closeStore(r.store)
 	final := r.att.Final()
@@ -368,6 +378,42 @@ func (r *run) total() (n int) {
 	return n
 }
 
+// ask requests an epoch from time to time. It must cover every row that has
+// reached a sink by now.
+func (r *run) ask() {
+	if r.att == nil || r.plan.grouped != stateless || r.rng.IntN(300) > 0 {
+		return
+	}
+	reached := map[int64]int64{} // offset behind the last row, by partition
+	for _, m := range r.sinks {
+		if b, ok := m.(*broker); ok {
+			for _, e := range b.log {
+				if e.attempt != r.attempt {
+					continue
+				}
+				reached[e.row[colPartition]] = max(reached[e.row[colPartition]], e.row[colOffset]+1)
+			}
+		}
+	}
+	r.asked++
+	attempt := r.attempt
+	r.att.RequestEpoch(func(err error) {
+		if attempt != r.attempt {
+			r.fail("attempt %d answers in attempt %d", attempt, r.attempt)
+		}
+		r.asked--
+		if err != nil {
+			return
+		}
+		r.count("epoch on request")
+		for _, p := range r.parts {
+			if want := reached[int64(p.number)]; int64(r.durable(p)) < want {
+				r.fail("%s had reached a sink up to %d, the requested epoch covers %d", p.name(), want, r.durable(p))
+			}
+		}
+	})
+}
+
 // maybeEnd drains the query when everything has been read and, where partitions
 // become idle, found to be so.
 func (r *run) maybeEnd() {
@@ -400,7 +446,7 @@ func (r *run) afterCrash() {
 	for _, s := range r.sinks {
 		s.lose()
 	}
-	r.att, r.store, r.opened, r.ending = nil, nil, 0, false
+	r.att, r.store, r.opened, r.ending, r.asked = nil, nil, 0, false, 0
 	r.restart = r.w.now + time.Duration(r.rng.IntN(30))*time.Millisecond
 }
 
@@ -436,10 +482,11 @@ const (
 	drains
 	stops
 	jumps
+	stalls
 )
 
 func (e effect) String() string {
-	return [...]string{"error", "panic", "crash", "drain", "stop", "clock jump"}[e]
+	return [...]string{"error", "panic", "crash", "drain", "stop", "clock jump", "stall"}[e]
 }
 
 // plannedFault strikes some steps after the one before it: at once, or the
@@ -475,7 +522,7 @@ func (r *run) planFault() plannedFault {
 	if r.rng.IntN(4) == 0 {
 		f.after = r.rng.IntN(60) // often within the recovery from the one before
 	}
-	switch r.rng.IntN(12) {
+	switch r.rng.IntN(13) {
 	case 0, 1, 2:
 		f.effect = dies
 		return f
@@ -485,7 +532,10 @@ func (r *run) planFault() plannedFault {
 	case 4:
 		f.effect = []effect{stops, jumps}[r.rng.IntN(2)]
 		return f
-	case 5, 6, 7:
+	case 5:
+		f.effect = stalls
+		return f
+	case 6, 7, 8:
 		f.effect = dies
 	default:
 		f.effect = fails
@@ -524,6 +574,8 @@ func (r *run) strike() {
 		r.crashed = true
 	case jumps:
 		r.w.skew = time.Duration(r.rng.Int64N(int64(4*time.Hour))) - 2*time.Hour
+	case stalls:
+		r.stall()
 	case drains, stops:
 		if r.att == nil || r.stopped {
 			return
@@ -534,6 +586,20 @@ func (r *run) strike() {
 		} else {
 			r.att.Stop()
 		}
+	}
+}
+
+// stall holds up a worker for longer than it takes a partition to be idle. A
+// reader is spared: its partition would be idle and rows on time be late.
+func (r *run) stall() {
+	var able []*worker
+	for _, k := range r.w.work {
+		if !k.gone && !strings.HasPrefix(k.name, "read of ") {
+			able = append(able, k)
+		}
+	}
+	if len(able) > 0 {
+		able[r.rng.IntN(len(able))].until = r.w.now + time.Duration(r.rng.Int64N(int64(3*idleAfter)))
 	}
 }
 

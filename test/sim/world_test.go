@@ -34,6 +34,7 @@ type world struct {
 	policy policy
 	now    time.Duration
 	skew   time.Duration // of the wall clock
+	jitter int           // one in so many looks at the clock takes a while
 	slow   int           // percent of tasks that take a while
 	steps  []func()
 	work   []*worker
@@ -47,7 +48,7 @@ type world struct {
 
 func newWorld(rng *rand.Rand) *world {
 	return &world{
-		rng: rng, policy: policy(rng.IntN(int(policies))), slow: []int{0, 0, 5, 20}[rng.IntN(4)],
+		rng: rng, policy: policy(rng.IntN(int(policies))), slow: []int{0, 0, 5, 20}[rng.IntN(4)], jitter: []int{0, 1, 2, 16}[rng.IntN(4)],
 		ready: map[string]func() bool{}, hash: 14695981039346656037,
 	}
 }
@@ -72,7 +73,7 @@ type timer struct {
 func (w *world) Now() time.Time { return start.Add(w.now + w.skew) }
 
 func (w *world) Mono() time.Duration {
-	if w.rng.IntN(16) == 0 {
+	if w.jitter > 0 && w.rng.IntN(w.jitter) == 0 {
 		w.now += time.Duration(w.rng.IntN(150)) * time.Microsecond
 	}
 	return w.now
