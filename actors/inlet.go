@@ -45,19 +45,19 @@ func (in *inlet) release() {
 }
 
 // combined is the watermark over all inputs: the minimum of those that are
-// neither idle nor ended, the maximum if all are. Without inputs that have seen
-// anything it is none.
-func combined(ins []*inlet) messages.EventTime {
+// neither idle nor ended, the maximum if all are or if the plan says so. Without
+// inputs that have seen anything it is none.
+func (s *subtask) combined() messages.EventTime {
 	low, high := messages.MaxEventTime, messages.NoEventTime
 	active := false
-	for _, in := range ins {
+	for _, in := range s.inlets {
 		high = max(high, in.wm)
 		if !in.idle && !in.ended {
 			active = true
 			low = min(low, in.wm)
 		}
 	}
-	if active {
+	if active && !s.cfg.Plan.MaxWatermark {
 		return low
 	}
 	return high
@@ -73,9 +73,9 @@ func (s *subtask) remark(in *inlet, b *messages.Batch) *messages.Batch {
 		s.wm = max(s.wm, target)
 		return b
 	}
-	others := messages.MaxEventTime
+	others := messages.MaxEventTime // with the policy max the others hold nothing back
 	for _, o := range s.inlets {
-		if o != in && !o.idle && !o.ended {
+		if o != in && !o.idle && !o.ended && !s.cfg.Plan.MaxWatermark {
 			others = min(others, o.wm)
 		}
 	}

@@ -278,7 +278,7 @@ func (s *subtask) deliver(input int, b *messages.Batch) {
 
 // advance passes on a combined watermark that has risen.
 func (s *subtask) advance() {
-	if wm := combined(s.inlets); wm > s.wm {
+	if wm := s.combined(); wm > s.wm {
 		s.wm = wm
 		s.chain.Watermark(wm)
 	}

@@ -34,6 +34,9 @@ type Plan struct {
 	HashVersion uint32
 	// Operators lists the stateful operators.
 	Operators []OperatorState
+	// MaxWatermark says that the watermark of several inputs is the highest of
+	// theirs, not the lowest. It holds for the life of a checkpoint.
+	MaxWatermark bool
 }
 
 // OperatorState describes a stateful operator's state.

@@ -76,7 +76,7 @@ func recordToWire(r *Record) *wire.CommitRecord {
 		IncarnationLo: r.Incarnation.Lo,
 		WallMicros:    r.WallMicros,
 		Final:         r.Final,
-		Plan:          &wire.CommitPlan{Fingerprint: r.Plan.Fingerprint, HashVersion: r.Plan.HashVersion},
+		Plan:          &wire.CommitPlan{Fingerprint: r.Plan.Fingerprint, HashVersion: r.Plan.HashVersion, MaxWatermark: r.Plan.MaxWatermark},
 	}
 	for _, o := range r.Plan.Operators {
 		m.Plan.Operators = append(m.Plan.Operators, &wire.CommitOperator{Uid: o.UID, Kind: o.Kind, Schema: o.Schema, Format: o.Format})
@@ -154,7 +154,7 @@ func recordFromWire(m *wire.CommitRecord) (*Record, error) {
 		Incarnation: messages.ID128{Hi: m.GetIncarnationHi(), Lo: m.GetIncarnationLo()},
 		WallMicros:  m.GetWallMicros(),
 		Final:       m.GetFinal(),
-		Plan:        Plan{Fingerprint: m.GetPlan().GetFingerprint(), HashVersion: m.GetPlan().GetHashVersion()},
+		Plan:        Plan{Fingerprint: m.GetPlan().GetFingerprint(), HashVersion: m.GetPlan().GetHashVersion(), MaxWatermark: m.GetPlan().GetMaxWatermark()},
 	}
 	for _, o := range m.GetPlan().GetOperators() {
 		r.Plan.Operators = append(r.Plan.Operators, OperatorState{UID: o.GetUid(), Kind: o.GetKind(), Schema: o.GetSchema(), Format: o.GetFormat()})

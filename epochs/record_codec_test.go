@@ -20,7 +20,7 @@ func sampleRecord() *epochs.Record {
 	return &epochs.Record{
 		Epoch: 118, Prev: 117, Attempt: 3, Query: "orders", Incarnation: messages.ID128{Hi: math.MaxUint64, Lo: 7},
 		WallMicros: 1_750_000_000_000_000, Final: true,
-		Plan: epochs.Plan{Fingerprint: "f1", HashVersion: 1, Operators: []epochs.OperatorState{{UID: "hot/aggregate", Kind: "aggregate", Schema: "k BIGINT; count", Format: 2}}},
+		Plan: epochs.Plan{Fingerprint: "f1", HashVersion: 1, MaxWatermark: true, Operators: []epochs.OperatorState{{UID: "hot/aggregate", Kind: "aggregate", Schema: "k BIGINT; count", Format: 2}}},
 		Sources: []epochs.SourceState{
 			{Source: "bids", Partition: "a\xff.csv", Offset: []byte{0, 1, 2}, Watermark: messages.NoEventTime, Idle: true, Rows: 9},
 			{Source: "bids", Partition: "", Watermark: -5, Ended: true, Rows: math.MaxUint64},

@@ -61,6 +61,7 @@ func (sc *script) compileConfig(p *prepared, mode plan.Mode, sink connectors.Sin
 	cfg := plan.CompileConfig{
 		Mode: mode, Sink: plan.SinkConfig{Name: p.sink.name, Sink: sink}, Parallelism: int(v.Int("parallelism")), Bounded: bounded,
 		IdleTimeout: v.Duration("idle_timeout"), MaxFutureSkew: v.Duration("max_future_skew"),
+		MaxWatermark: v.Enum("multiple_watermark_policy") == "max",
 		Expr: expr.Options{
 			NonANSI: !v.Bool("ansi"), Zone: zone(v, nil), Seed: seed(p.name),
 			Now: func() messages.EventTime { return messages.EventTimeOf(clock.Now()) },

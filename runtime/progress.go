@@ -187,7 +187,7 @@ func (p *progressMaker) sinkProgress(m *actors.Metrics) SinkProgress {
 }
 
 // watermarkOf is the query's watermark: the minimum over the partitions that are
-// neither idle nor ended, the maximum if all are.
+// neither idle nor ended, the maximum if all are or with the policy max.
 func watermarkOf(rec *epochs.Record) messages.EventTime {
 	low, high, active := messages.MaxEventTime, messages.NoEventTime, false
 	for i := range rec.Sources {
@@ -198,7 +198,7 @@ func watermarkOf(rec *epochs.Record) messages.EventTime {
 			low = min(low, s.Watermark)
 		}
 	}
-	if active {
+	if active && !rec.Plan.MaxWatermark {
 		return low
 	}
 	return high

@@ -186,6 +186,7 @@ type CommitPlan struct {
 	Fingerprint   string                 `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	HashVersion   uint32                 `protobuf:"varint,2,opt,name=hash_version,json=hashVersion,proto3" json:"hash_version,omitempty"`
 	Operators     []*CommitOperator      `protobuf:"bytes,3,rep,name=operators,proto3" json:"operators,omitempty"`
+	MaxWatermark  bool                   `protobuf:"varint,4,opt,name=max_watermark,json=maxWatermark,proto3" json:"max_watermark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -239,6 +240,13 @@ func (x *CommitPlan) GetOperators() []*CommitOperator {
 		return x.Operators
 	}
 	return nil
+}
+
+func (x *CommitPlan) GetMaxWatermark() bool {
+	if x != nil {
+		return x.MaxWatermark
+	}
+	return false
 }
 
 type CommitOperator struct {
@@ -725,12 +733,13 @@ const file_commit_proto_rawDesc = "" +
 	" \x03(\v2\x1a.streamd.wire.CommitSourceR\asources\x12.\n" +
 	"\x05sinks\x18\v \x03(\v2\x18.streamd.wire.CommitSinkR\x05sinks\x122\n" +
 	"\x06chains\x18\f \x03(\v2\x1a.streamd.wire.CommitChainsR\x06chains\x128\n" +
-	"\bcounters\x18\r \x03(\v2\x1c.streamd.wire.CommitCountersR\bcounters\"\x8d\x01\n" +
+	"\bcounters\x18\r \x03(\v2\x1c.streamd.wire.CommitCountersR\bcounters\"\xb2\x01\n" +
 	"\n" +
 	"CommitPlan\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x12!\n" +
 	"\fhash_version\x18\x02 \x01(\rR\vhashVersion\x12:\n" +
-	"\toperators\x18\x03 \x03(\v2\x1c.streamd.wire.CommitOperatorR\toperators\"f\n" +
+	"\toperators\x18\x03 \x03(\v2\x1c.streamd.wire.CommitOperatorR\toperators\x12#\n" +
+	"\rmax_watermark\x18\x04 \x01(\bR\fmaxWatermark\"f\n" +
 	"\x0eCommitOperator\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +

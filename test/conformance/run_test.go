@@ -344,9 +344,7 @@ func (r *run) options() (map[string]string, error) {
 			if _, later := r.c.Options[base+"_after_restart"]; !after && later && r.resumed {
 				continue
 			}
-			if text != "min" { // what the engine always does
-				out["watermark_policy"] = text
-			}
+			out[base] = text
 		case "query_name", "partition_by", "check", "input_is_static", "declared_not_null", "inject_failure":
 			// How Spark's suite runs the case; nothing that an answer depends on.
 		default:

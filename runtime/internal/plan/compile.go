@@ -31,6 +31,9 @@ type CompileConfig struct {
 	// MaxFutureSkew is how far ahead of its broker time a row may be stamped and
 	// still move the watermark; 0 means no limit.
 	MaxFutureSkew time.Duration
+	// MaxWatermark makes the watermark of several inputs the highest of theirs, not
+	// the lowest.
+	MaxWatermark bool
 	// Bounded reads what is there and then ends.
 	Bounded bool
 	// RowErrors is the policy for rows on which an expression below the first
@@ -98,7 +101,7 @@ func compile(n, opt Node, cfg CompileConfig) (*Compiled, error) {
 		Schema: Schema(n), UpdateKey: updateKey(opt, cfg.Mode), Sources: map[string]*Table{},
 		logical: n, optimized: opt, config: &cfg,
 	}}
-	c.out.Verdict = verdictOf(opt, cfg.Mode)
+	c.out.Verdict = verdictOf(opt, &cfg)
 	if cfg.Sink.Sink != nil {
 		d, err := deliver(&cfg, c.out)
 		if err != nil {
@@ -111,7 +114,7 @@ func compile(n, opt Node, cfg CompileConfig) (*Compiled, error) {
 		return nil, err
 	}
 	c.sink(f)
-	c.out.Plan = epochs.Plan{Fingerprint: fingerprint(opt, cfg.Mode), HashVersion: operator.HashVersion, Operators: c.states}
+	c.out.Plan = epochs.Plan{Fingerprint: fingerprint(opt, cfg.Mode), HashVersion: operator.HashVersion, Operators: c.states, MaxWatermark: cfg.MaxWatermark}
 	if c.graph != nil {
 		if err := c.graph.Check(); err != nil {
 			return nil, fault.Wrap(fault.Internal, err, "compile")

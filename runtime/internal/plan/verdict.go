@@ -47,9 +47,11 @@ func (v Verdict) String() string {
 }
 
 // verdictOf derives the verdict of an optimized plan.
-func verdictOf(n Node, mode Mode) Verdict {
-	v := &judge{mode: mode, v: Verdict{Reason: "a replay makes the same rows with the same ids", Replayable: true}}
-	v.node(n)
+func verdictOf(n Node, cfg *CompileConfig) Verdict {
+	v := &judge{mode: cfg.Mode, v: Verdict{Reason: "a replay makes the same rows with the same ids", Replayable: true}}
+	if v.node(n) && cfg.MaxWatermark {
+		v.lower(NotRepeatable, "watermark", "with the policy max it depends on the interleaving of inputs which rows are late")
+	}
 	return v.v
 }
 
@@ -80,6 +82,8 @@ func (j *judge) node(n Node) (above bool) {
 	case *Aggregate:
 		j.expressions(n, above)
 		switch {
+		case above && j.mode == Append:
+			j.lower(NotRepeatable, "aggregate", "it stands above another stateful operator, whose rows may come out differently")
 		case j.mode != Append:
 			j.lower(NotRepeatable, "aggregate", "in "+j.mode.String()+" mode intermediate results depend on when they are emitted")
 		default:
