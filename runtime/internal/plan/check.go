@@ -241,7 +241,9 @@ func streamBelow(n Node) string {
 	return name
 }
 
-// chained refuses a stateful operator above another one.
+// chained refuses a stateful operator above another one where the lower one changes
+// rows it has given. In append mode these are final, and they come before the
+// watermark that released them: the operator above finds none of them late.
 func (c *checker) chained(n, in Node) {
 	below := firstStateful(in)
 	if below == nil {
@@ -252,7 +254,6 @@ func (c *checker) chained(n, in Node) {
 			" mode: the lower one changes rows it has already given"), "use append mode, or two queries with a sink between them"))
 		return
 	}
-	c.report(hinted(notYet(n.Loc(), "an aggregation above another stateful operator"), "write the lower result to a sink and read it with a second query"))
 }
 
 // firstStateful returns the topmost stateful operator at or below n.

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -122,20 +124,29 @@ func (e *engine) stop() {
 	e.attempt = nil
 }
 
-func (e *engine) stateRows() int64 {
-	n := int64(0)
-	for _, c := range e.last().Counters {
-		n += c.StateRows
+// counters gives a number per aggregation and limit, from source to sink: what is
+// further from the sink has the longer uid.
+func (e *engine) counters(f func(*epochs.Counters) int64) []int64 {
+	rec := e.last()
+	ops := slices.Clone(rec.Plan.Operators)
+	slices.SortFunc(ops, func(a, b epochs.OperatorState) int { return cmp.Compare(len(b.UID), len(a.UID)) })
+	var out []int64
+	for _, o := range ops {
+		for i := range rec.Counters {
+			if rec.Counters[i].Operator == o.UID {
+				out = append(out, f(&rec.Counters[i]))
+			}
+		}
 	}
-	return n
+	return out
 }
 
-func (e *engine) late() uint64 {
-	n := uint64(0)
-	for _, c := range e.last().Counters {
-		n += c.Late
-	}
-	return n
+func (e *engine) stateRows() []int64 {
+	return e.counters(func(c *epochs.Counters) int64 { return c.StateRows })
+}
+
+func (e *engine) late() []int64 {
+	return e.counters(func(c *epochs.Counters) int64 { return int64(c.Late) })
 }
 
 // watermark is the minimum over all source partitions, NoEventTime if one has none.

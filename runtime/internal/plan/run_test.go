@@ -174,6 +174,8 @@ var someQueries = []struct {
 	{Append, "SELECT 1 AS one FROM bids WHERE k = 3"},
 	{Update, "SELECT window, count(*) AS n FROM (SELECT *, ts - INTERVAL 1 HOUR AS before FROM bids) x GROUP BY window(before, '1 minute')"},
 	{Append, "SELECT window_time(window(ts, '10 seconds')) AS t, k FROM bids"},
+	{Append, "SELECT window.start AS s, k, count(*) AS parts, sum(c) AS rows FROM (SELECT window AS w5, k, name, count(*) AS c FROM bids GROUP BY window(ts, '5 seconds'), k, name) a GROUP BY window(w5, '20 seconds'), k"},
+	{Append, "SELECT w, max(n) AS top FROM (SELECT window(ts, '10 seconds') AS w, k, count(*) AS n FROM bids GROUP BY 1, 2) a GROUP BY w"},
 }
 
 // TestOptimizedPlansGiveTheSameRows runs each query as written and optimized, with
