@@ -3,10 +3,12 @@ package nats
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -22,17 +24,60 @@ func cpu(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkLatency publishes 10,000 messages a second and measures from the
-// due time of each to the return of the Read that holds it. The server is
-// another process.
+// BenchmarkLatency publishes 10,000 messages a second, in small bursts as the
+// timer allows, and measures from the publishing of each to the return of the Read that holds it, and for comparison
+// to the callback of an ordered consumer of nats.go, which decodes nothing. The
+// server is another process.
 func BenchmarkLatency(b *testing.B) {
+	b.Run("Read", func(b *testing.B) {
+		c := newChild(b)
+		js, nc := c.client()
+		stream(b, js, jetstream.StreamConfig{Name: "IN", Subjects: []string{"in"}})
+		in := openInput(b, inputConfig{}, "url", c.url(), "stream", "IN")
+		in.until(in.caughtUp)
+		latency(b, nc, func(seen func(n int64)) error {
+			for at := 0; at < b.N; {
+				if err := in.read(b.Context()); err != nil {
+					return err
+				}
+				for ; at < len(in.got); at++ {
+					seen(in.got[at])
+				}
+			}
+			return nil
+		})
+	})
+	b.Run("nats.go", func(b *testing.B) {
+		c := newChild(b)
+		js, nc := c.client()
+		s := stream(b, js, jetstream.StreamConfig{Name: "IN", Subjects: []string{"in"}})
+		cons, err := s.OrderedConsumer(b.Context(), jetstream.OrderedConsumerConfig{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		latency(b, nc, func(seen func(n int64)) error {
+			done := make(chan struct{})
+			n := int64(0)
+			ctx, err := cons.Consume(func(jetstream.Msg) {
+				seen(n)
+				if n++; n == int64(b.N) {
+					close(done)
+				}
+			})
+			if err == nil {
+				<-done
+				ctx.Stop()
+			}
+			return err
+		})
+	})
+}
+
+// latency publishes b.N messages and reports when read has seen them.
+func latency(b *testing.B, nc *nats.Conn, read func(seen func(n int64)) error) {
 	const rate = 10_000
-	c := newChild(b)
-	js, nc := c.client()
-	stream(b, js, jetstream.StreamConfig{Name: "IN", Subjects: []string{"in"}})
-	in := openInput(b, inputConfig{}, "url", c.url(), "stream", "IN")
-	in.until(in.caughtUp)
 	late := make([]time.Duration, 0, b.N)
+	sent := make([]atomic.Int64, b.N) // nanoseconds since start
 	b.ResetTimer()
 	start := time.Now()
 	due := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second / rate) }
@@ -43,6 +88,7 @@ func BenchmarkLatency(b *testing.B) {
 		defer tick.Stop()
 		for i := 0; i < b.N && err == nil; {
 			for ; i < b.N && !time.Now().Before(due(i)); i++ {
+				sent[i].Store(int64(time.Since(start)))
 				err = nc.Publish("in", fmt.Appendf(nil, `{"n":%d}`, i))
 			}
 			if i < b.N {
@@ -51,14 +97,8 @@ func BenchmarkLatency(b *testing.B) {
 		}
 		done <- err
 	}()
-	for len(in.got) < b.N {
-		if err := in.read(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		now := time.Now()
-		for len(late) < len(in.got) {
-			late = append(late, now.Sub(due(int(in.got[len(late)]))))
-		}
+	if err := read(func(n int64) { late = append(late, time.Since(start)-time.Duration(sent[n].Load())) }); err != nil {
+		b.Fatal(err)
 	}
 	b.StopTimer()
 	if err := <-done; err != nil {

@@ -418,13 +418,13 @@ func (c *committer) Close() error {
 		c.err = fault.New(fault.Restart, "nats sink was closed")
 	}
 	c.mu.Unlock()
-	deadline := time.NewTimer(time.Second)
-	defer deadline.Stop()
+	patience, cancel := context.WithTimeout(c.ctx, time.Second)
+	defer cancel()
 	for _, w := range c.snapshot() {
 		w.stop()
 		select {
 		case <-w.settled():
-		case <-deadline.C:
+		case <-patience.Done():
 		}
 	}
 	c.cancel()

@@ -176,22 +176,36 @@ type request struct {
 	denied error // a permission was refused meanwhile
 }
 
-// contextDialer makes dialing end with a context.
+// contextDialer makes dialing and greeting end with a context.
 type contextDialer struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // nats.Connect takes none
 	net.Dialer
+	stops []func() bool // detach connections from the context
 }
 
+// Dial implements nats.CustomDialer.
 func (d *contextDialer) Dial(network, address string) (net.Conn, error) {
-	return d.DialContext(d.ctx, network, address)
+	conn, err := d.DialContext(d.ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	d.stops = append(d.stops, context.AfterFunc(d.ctx, func() { _ = conn.Close() })) // ends the read that waits for the greeting
+	return conn, nil
+}
+
+func (d *contextDialer) detach() {
+	for _, stop := range d.stops {
+		stop()
+	}
 }
 
 // dial connects to one of the servers. The error is Transient, unless the
 // server refuses the credentials or the context has ended.
 func (c *connConfig) dial(ctx context.Context) (*link, error) {
 	l := &link{gone: make(chan struct{}), api: "$JS.API.", calls: map[*request]struct{}{}}
+	d := &contextDialer{ctx: ctx, Dialer: net.Dialer{Timeout: dialTimeout}}
 	opts := append([]nats.Option{
-		nats.SetCustomDialer(&contextDialer{ctx: ctx, Dialer: net.Dialer{Timeout: dialTimeout}}),
+		nats.SetCustomDialer(d),
 		nats.ClosedHandler(func(nc *nats.Conn) {
 			l.mu.Lock()
 			l.cause = nc.LastError()
@@ -205,6 +219,7 @@ func (c *connConfig) dial(ctx context.Context) (*link, error) {
 		}),
 	}, c.options...)
 	nc, err := nats.Connect(strings.Join(c.urls, ","), opts...)
+	d.detach()
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -23,6 +23,23 @@
 // connection before anybody could check that the stream is still the same one
 // and that no other attempt has taken over. Both sides dial again themselves.
 //
+// # Permissions
+//
+// With <s> for the stream, a source publishes to $JS.API.STREAM.INFO.<s>,
+// $JS.API.CONSUMER.CREATE.<s>.>, .MSG.NEXT.<s>.>, .INFO.<s>.> and .DELETE.<s>.>,
+// and subscribes to its inbox (option inbox_prefix). A sink publishes to its
+// subjects and to $JS.API.STREAM.INFO.<s>; with exactly_once also to everything
+// a source does, to streamd.commits.>, and for the stream STREAMD_COMMITS to
+// $JS.API.STREAM.INFO, .CREATE (unless it exists) and .MSG.GET.
+//
+// # What remains exposed
+//
+// A row that a dead process had sent, and that its server takes out of a socket
+// only after the next attempt has read the end of the stream, is stored behind
+// that attempt's back. Its identity is then refused by the server's duplicate
+// window if the same row is published within it; that is the only thing the
+// window is good for here.
+//
 // Nothing here is safe for concurrent use unless it says so. The goroutines are
 // those of nats.go and one per committer; none is left after Close.
 package nats

@@ -355,7 +355,7 @@ func TestExactlyOnceUnderRandomCrashes(t *testing.T) {
 			if rnd.IntN(6) == 0 {
 				break // crash before the sink commit
 			}
-			for err := error(fault.New(fault.Transient, "")); err != nil; {
+			for err := fault.New(fault.Transient, ""); err != nil; {
 				if err = o.c.Commit(t.Context(), o.epoch, tok); err != nil && fault.KindOf(err) != fault.Transient {
 					t.Fatal(err)
 				}

@@ -1,9 +1,12 @@
 package nats
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -58,5 +61,38 @@ func TestFrozenServer(t *testing.T) {
 	in.until(in.count(200))
 	if diff := cmp.Diff(sequence(0, 200), in.got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestGreetingThatDoesNotCome: connecting ends with the context, although the
+// connection stands.
+func TestGreetingThatDoesNotCome(t *testing.T) {
+	c := newChild(t)
+	c.signal(syscall.SIGSTOP)
+	in := openInput(t, inputConfig{}, "url", c.url(), "stream", "IN")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err := in.read(ctx)
+	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > dialTimeout/2 {
+		t.Errorf("read = %v after %v, want deadline exceeded at once", err, took)
+	}
+}
+
+func TestCloseWithAFrozenServer(t *testing.T) {
+	c := newChild(t)
+	js, _ := c.client()
+	outStream(t, js)
+	o := openOutput(t, outputConfig{subtasks: 3}, "url", c.url(), "stream", "OUT", "subject", "out.{n}")
+	o.write(0, 0, 10)
+	o.commit()
+	c.signal(syscall.SIGSTOP)
+	for i := range 3 {
+		o.write(i, 10*i, 10*i+10)
+	}
+	start := time.Now()
+	o.close()
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("Close took %v", took)
 	}
 }

@@ -61,12 +61,11 @@ type writer struct {
 
 	mu sync.Mutex
 	// mu guards the fields below and the slots of [head, tail), not their buffers.
-	ring     []slot
-	link     *link
-	limit    int64 // largest message the server takes
-	err      error
-	flushes  []flushWaiter
-	stopping bool
+	ring    []slot
+	link    *link
+	limit   int64 // largest message the server takes
+	err     error
+	flushes []flushWaiter
 
 	noted sync.Mutex
 	// noted guards the fields below. It is never held while something blocks.
@@ -272,6 +271,7 @@ func (w *writer) answered(l *link, row uint64, a *ack) {
 	case l != w.link:
 		// The row is being sent again on another connection.
 	case fault.KindOf(a.err) == fault.BadRow:
+		w.open.Store(false)
 		w.failLocked(fault.Wrap(fault.BadRow, a.err, "row for subject %s", s.subject))
 		w.c.kick()
 	default:
@@ -364,11 +364,12 @@ func (w *writer) resend(l *link) error {
 	for row := w.head.Load(); ; row++ {
 		w.mu.Lock()
 		row = max(row, w.head.Load())
-		if w.err != nil || row >= w.tail.Load() {
-			w.open.Store(w.err == nil)
+		failed := w.err != nil
+		if failed || row >= w.tail.Load() {
+			w.open.Store(!failed)
 			w.wakeLocked(w.head.Load())
 			w.mu.Unlock()
-			return nil
+			return nil //nolint:nilerr // who uses a failed writer learns why
 		}
 		s := &w.ring[row%uint64(len(w.ring))]
 		again := s.state != slotDone
