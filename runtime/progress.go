@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/streamd-io/streamd/actors"
@@ -71,7 +72,6 @@ const progressRing = 100
 // with its predecessor.
 type progressMaker struct {
 	id, runID, name string
-	stateful        map[string]bool
 	sink            string
 	prev            *epochs.Record
 	prevAt          time.Time
@@ -111,24 +111,44 @@ func (p *progressMaker) make(r actors.EpochReport, m *actors.Metrics, now time.T
 }
 
 func (p *progressMaker) states(out *Progress, rec *epochs.Record) {
-	for _, c := range rec.Counters {
-		if !p.stateful[c.Operator] {
+	for _, op := range rec.Plan.Operators { // from source to sink
+		c, ok := countersOf(rec, op.UID)
+		if !ok {
 			continue
 		}
-		var old epochs.Counters
-		if p.prev != nil {
-			for _, o := range p.prev.Counters {
-				if o.Operator == c.Operator {
-					old = o
-				}
-			}
-		}
+		old, _ := countersOf(p.prev, op.UID)
 		out.StateOperators = append(out.StateOperators, StateProgress{
 			OperatorName: c.Operator, NumRowsTotal: c.StateRows, MemoryUsedBytes: c.StateBytes,
 			NumRowsUpdated: int64(c.Absorbed - old.Absorbed), NumRowsRemoved: int64(c.Evicted - old.Evicted),
 			NumRowsDroppedByWatermark: int64(c.Late - old.Late),
 		})
 	}
+}
+
+// countersOf finds the counters of an operator; rec may be nil.
+func countersOf(rec *epochs.Record, operator string) (epochs.Counters, bool) {
+	if rec == nil {
+		return epochs.Counters{}, false
+	}
+	i := slices.IndexFunc(rec.Counters, func(c epochs.Counters) bool { return c.Operator == operator })
+	if i < 0 {
+		return epochs.Counters{}, false
+	}
+	return rec.Counters[i], true
+}
+
+// stateCounters returns the counters of the stateful operators in the order of the
+// plan, which is from source to sink.
+func stateCounters(rec *epochs.Record) []epochs.Counters {
+	var out []epochs.Counters
+	for _, o := range rec.Plan.Operators {
+		for _, c := range rec.Counters {
+			if c.Operator == o.UID {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
 }
 
 func (p *progressMaker) sources(rec *epochs.Record, seconds float64) []SourceProgress {

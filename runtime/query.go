@@ -53,7 +53,7 @@ type Query struct {
 func (q *Query) Name() string { return q.name }
 
 // ID identifies the query across restarts: it comes from the checkpoint. It is
-// empty until the first epoch has committed.
+// empty until a checkpoint has been read or the first epoch has committed.
 func (q *Query) ID() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -230,6 +230,16 @@ func (q *Query) reached(ends map[string]map[string]connectors.Offset) bool {
 	return true
 }
 
+// onRestore is called by the runner with the record that an attempt goes on from:
+// what progress is counted from.
+func (q *Query) onRestore(rec *epochs.Record) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.id = uuidOf(rec.Incarnation)
+	q.maker.id = q.id
+	q.maker.prev = rec
+}
+
 // onEpoch is called by the runner with each durable record.
 func (q *Query) onEpoch(r actors.EpochReport) {
 	metrics := q.runner.Metrics()
@@ -279,8 +289,8 @@ func (q *Query) record() *epochs.Record {
 func (q *Query) StateRows() []int64 {
 	var out []int64
 	if rec := q.record(); rec != nil {
-		for _, c := range rec.Counters {
-			if q.maker.stateful[c.Operator] {
+		for _, o := range rec.Plan.Operators {
+			if c, ok := countersOf(rec, o.UID); ok {
 				out = append(out, c.StateRows)
 			}
 		}

@@ -146,10 +146,6 @@ func (s *Session) startPrepared(p *prepared) (*Query, error) {
 	if _, err := rand.Read(run); err != nil {
 		return nil, err
 	}
-	stateful := map[string]bool{}
-	for _, o := range p.compiled.Plan.Operators {
-		stateful[o.UID] = true
-	}
 	q := &Query{
 		session: s, name: p.name, runID: uuidText(run), explain: p.text, sources: map[string]connectors.Source{},
 		retrying: map[string]string{}, caughtUp: map[string]bool{},
@@ -157,7 +153,7 @@ func (s *Session) startPrepared(p *prepared) (*Query, error) {
 	for node, t := range p.compiled.Sources {
 		q.sources[node] = t.Handle.Source()
 	}
-	q.maker = progressMaker{runID: q.runID, name: p.name, stateful: stateful, sink: p.compiled.SinkNode, prevAt: s.sys.Clock().Now()}
+	q.maker = progressMaker{runID: q.runID, name: p.name, sink: p.compiled.SinkNode, prevAt: s.sys.Clock().Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -210,6 +206,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		OpenStore:    func(ctx context.Context) (epochs.Segments, error) { return s.stores.open(ctx, name) },
 		NextAttempt:  func() (uint64, messages.ID128, error) { return s.stores.nextAttempt(name) },
 		Graph:        func() (*actors.Graph, error) { return p.compiled.Graph, nil },
+		OnRestore:    q.onRestore,
 		CheckPlan:    func(old epochs.Plan) error { return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState) },
 		RestoreEpoch: messages.Epoch(s.cfg.RestoreEpoch),
 		Restart:      deploy.RestartPolicy{MaxRestarts: restarts},

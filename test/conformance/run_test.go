@@ -62,7 +62,7 @@ type run struct {
 	seen    int     // rows of the sink's log that were looked at
 	wanted  [][]any // rows of a case without fixed timing that have not come yet
 	got     [][]any // rows of such a case that came
-	late    uint64  // late rows before the last addition
+	epoch   uint64  // last epoch before the last addition
 	failure error   // why the query failed
 
 	in, out string        // directories of files

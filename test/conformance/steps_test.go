@@ -72,7 +72,9 @@ func (r *run) stepAdd(ctx context.Context, s step) error {
 		r.unread, stopped = true, true // run when something is expected of it
 	}
 	if r.query != nil {
-		r.late = r.query.LateRows()
+		if p := r.query.LastProgress(); p != nil {
+			r.epoch = p.BatchID
+		}
 	}
 	if err := r.add(s["add"]); err != nil {
 		return err
@@ -263,14 +265,30 @@ func (r *run) stepStateRows(s step) error {
 	return nil
 }
 
-// stepLate compares the late rows of the last addition.
+// stepLate compares the late rows of the last addition, of each stateful operator
+// from source to sink if the case lists them.
 func (r *run) stepLate(s step) error {
-	want, _, err := numbers(s["expect_late_dropped"])
+	want, one, err := numbers(s["expect_late_dropped"])
 	if err != nil {
 		return fmt.Errorf("runner: expect_late_dropped: %w", err)
 	}
-	if got := int64(r.query.LateRows() - r.late); got != sum(want) {
-		return fmt.Errorf("late rows: got %d, want %d", got, sum(want))
+	var got []int64
+	for _, p := range r.query.RecentProgress() {
+		if p.BatchID <= r.epoch {
+			continue
+		}
+		for i, o := range p.StateOperators {
+			if i == len(got) {
+				got = append(got, 0)
+			}
+			got[i] += o.NumRowsDroppedByWatermark
+		}
+	}
+	if one {
+		got = []int64{sum(got)}
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		return fmt.Errorf("late rows (-got +want):\n%s", diff)
 	}
 	return nil
 }

@@ -94,6 +94,9 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 		return cfg, err
 	}
 	cfg.Query, cfg.Store, cfg.Plan = r.cfg.Query, store, r.cfg.Plan
+	if cfg.From != nil && r.cfg.OnRestore != nil {
+		r.cfg.OnRestore(cfg.From)
+	}
 	if rec := cfg.From; rec != nil && rec.Plan.MaxWatermark != cfg.Plan.MaxWatermark {
 		r.cfg.Log.Warn("the watermark policy of the checkpoint holds; start the query afresh to change it", "query", r.cfg.Query)
 		cfg.Plan.MaxWatermark = rec.Plan.MaxWatermark

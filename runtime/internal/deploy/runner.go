@@ -40,6 +40,9 @@ type Config struct {
 	RestoreEpoch messages.Epoch
 	Restart      RestartPolicy
 	Log          *slog.Logger
+	// OnRestore, if not nil, is called before each attempt that goes on from a
+	// checkpoint, with its record; it must not block.
+	OnRestore func(*epochs.Record)
 	// OnState is called with each change of state, one at a time; it must not
 	// block.
 	OnState func(State, string)
