@@ -149,6 +149,8 @@ func (s *subtask) endOfInput() {
 func (s *subtask) stopReading() {
 	src := s.source
 	src.stopping = true
+	src.generation++ // what is left unread is not idleness
+	src.armed(false)
 	for _, m := range src.ready {
 		if m.b != nil {
 			m.b.Release()
@@ -203,7 +205,7 @@ func (s *subtask) armIdle() {
 	if d == 0 {
 		d = 30 * time.Second
 	}
-	if d < 0 || src.ended {
+	if d < 0 || src.ended || src.stopping {
 		return
 	}
 	src.generation++
