@@ -43,6 +43,7 @@ type run struct {
 	bounded     bool
 	delay       time.Duration
 	size, slide int64
+	keys        int
 	emit        time.Duration
 	interval    time.Duration
 	window      int
@@ -100,11 +101,13 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.window = []int{1, 1, 2, 3, 4, 16}[rng.IntN(6)]
 	r.batch = 1 + rng.IntN(8)
 	span := time.Duration(10+rng.IntN(200)) * time.Millisecond
+	r.keys = []int{3, 6, 40}[rng.IntN(3)]
+	most := []int{10, 60, 60, 200}[rng.IntN(4)]
 	for i := range r.plan.sources {
 		s := &source{r: r, name: fmt.Sprint("src", i)}
 		for range 1 + rng.IntN(3) {
 			p := &partition{r: r, source: s.name, number: len(r.parts)}
-			p.generate(rng.IntN(60), r.delay, span)
+			p.generate(rng.IntN(most), r.delay, span)
 			r.w.events = append(r.w.events, p.arrive...)
 			r.parts = append(r.parts, p)
 			s.parts = append(s.parts, p)
