@@ -137,20 +137,6 @@ func countersOf(rec *epochs.Record, operator string) (epochs.Counters, bool) {
 	return rec.Counters[i], true
 }
 
-// stateCounters returns the counters of the stateful operators in the order of the
-// plan, which is from source to sink.
-func stateCounters(rec *epochs.Record) []epochs.Counters {
-	var out []epochs.Counters
-	for _, o := range rec.Plan.Operators {
-		for _, c := range rec.Counters {
-			if c.Operator == o.UID {
-				out = append(out, c)
-			}
-		}
-	}
-	return out
-}
-
 func (p *progressMaker) sources(rec *epochs.Record, seconds float64) []SourceProgress {
 	var out []SourceProgress
 	for i := 0; i < len(rec.Sources); {
