@@ -601,6 +601,15 @@ func (r *run) stall() {
 			able = append(able, k)
 		}
 	}
+	if r.rng.IntN(2) == 0 { // an outside system that does not answer
+		until := r.w.now + time.Duration(r.rng.Int64N(int64(3*idleAfter)))
+		for _, k := range able {
+			if strings.HasPrefix(k.name, "writer of ") {
+				k.until = until
+			}
+		}
+		return
+	}
 	if len(able) > 0 {
 		able[r.rng.IntN(len(able))].until = r.w.now + time.Duration(r.rng.Int64N(int64(3*idleAfter)))
 	}
