@@ -14,6 +14,7 @@ import (
 type ack struct {
 	stream []byte // aliases the message
 	seq    uint64
+	dup    bool  // stored before, says the server's duplicate window
 	err    error // the row was refused
 }
 
@@ -21,7 +22,7 @@ type ack struct {
 // {"stream":"OUT","domain":"hub","seq":17,"duplicate":true} without allocating,
 // and everything else the slow way.
 func parseAck(m *nats.Msg, a *ack) {
-	a.err = nil
+	a.err, a.dup = nil, false
 	if d, ok := bytes.CutPrefix(m.Data, []byte(`{"stream":"`)); ok && bytes.IndexByte(d, '\\') < 0 {
 		name, _, _ := bytes.Cut(d, []byte(`"`))
 		_, rest, _ := bytes.Cut(d[len(name):], []byte(`,"seq":`))
@@ -32,7 +33,7 @@ func parseAck(m *nats.Msg, a *ack) {
 			n++
 		}
 		if tail := string(rest[n:]); len(name) > 0 && seq > 0 && (tail == "}" || tail == `,"duplicate": true}`) {
-			a.stream, a.seq = name, seq
+			a.stream, a.seq, a.dup = name, seq, tail != "}"
 			return
 		}
 	}
@@ -51,6 +52,7 @@ func parseAckSlowly(m *nats.Msg, a *ack) {
 	var x struct {
 		Stream string              `json:"stream"`
 		Seq    uint64              `json:"seq"`
+		Dup    bool                `json:"duplicate"`
 		Error  *jetstream.APIError `json:"error"`
 	}
 	err := json.Unmarshal(m.Data, &x)
@@ -64,6 +66,6 @@ func parseAckSlowly(m *nats.Msg, a *ack) {
 	case x.Stream == "" || x.Seq == 0:
 		a.err = fault.New(fault.Transient, "answer %.100q of the server names no sequence", m.Data)
 	default:
-		a.stream, a.seq = []byte(x.Stream), x.Seq
+		a.stream, a.seq, a.dup = []byte(x.Stream), x.Seq, x.Dup
 	}
 }

@@ -69,11 +69,14 @@ type committer struct {
 	wake   chan struct{} // something for the keeper to do
 	kept   chan struct{} // closed when the keeper has ended; nil before it runs
 
-	progress atomic.Uint64             // rows acknowledged
-	adopted  atomic.Uint64             // rows that were in the stream already
-	unmet    atomic.Int64              // entries of adoption that no row has claimed
-	refusal  atomic.Pointer[error]     // why the server did not take a row, last
-	list     atomic.Pointer[[]*writer] // only grows; changed under mu
+	progress atomic.Uint64 // rows acknowledged
+	adopted  atomic.Uint64 // rows that were in the stream already
+	// duplicates counts rows that only the server's duplicate window has kept from
+	// being stored twice.
+	duplicates atomic.Uint64
+	unmet      atomic.Int64              // entries of adoption that no row has claimed
+	refusal    atomic.Pointer[error]     // why the server did not take a row, last
+	list       atomic.Pointer[[]*writer] // only grows; changed under mu
 
 	mu sync.Mutex
 	// mu guards the fields below. It is taken before the locks of writers.

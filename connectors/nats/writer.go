@@ -267,6 +267,9 @@ func (w *writer) answered(l *link, row uint64, a *ack) {
 		w.failLocked(fault.WithClass(err, classSubject))
 		w.c.kick()
 	case a.err == nil:
+		if a.dup {
+			w.c.duplicates.Add(1)
+		}
 		w.done(row, s, a.seq)
 	case l != w.link:
 		// The row is being sent again on another connection.
