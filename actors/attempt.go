@@ -52,8 +52,8 @@ type AttemptConfig struct {
 	// OnEpoch, if not nil, is called on an actor's goroutine with each durable
 	// commit record; it must not block or change it.
 	OnEpoch func(EpochReport)
-	// OnStatus, if not nil, is called when a source or the checkpoint protocol
-	// changes state; it must not block.
+	// OnStatus, if not nil, is called when a source, a sink or the checkpoint
+	// protocol changes state, from any goroutine; it must not block.
 	OnStatus func(StatusReport)
 	// Witness, if not nil, is called after each commit record and before the sink
 	// commits, in a worker.
@@ -74,12 +74,13 @@ type EpochReport struct {
 
 // StatusReport tells what a part of the attempt is waiting for.
 type StatusReport struct {
-	// Source and Partition name the reader; both empty: the checkpoint protocol.
-	Source, Partition string
-	Retrying, Blocked bool
-	Reason            string
-	Lag               int64
-	CaughtUp          bool
+	// Source and Partition name a reader, Sink a sink; all empty: the checkpoint
+	// protocol.
+	Source, Partition, Sink string
+	Retrying, Blocked       bool
+	Reason                  string
+	Lag                     int64
+	CaughtUp                bool
 }
 
 // Attempt is a running graph. All methods are safe for concurrent use.

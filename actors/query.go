@@ -239,7 +239,7 @@ func (q *queryActor) deploy() (m *deployedMsg) {
 func (q *queryActor) openSink(n *Node, m *deployedMsg) error {
 	c, err := n.sink.Sink.Open(q.ctxIO, connectors.WriteRequest{
 		Query: q.cfg.Query, Sink: n.name, Incarnation: q.cfg.Incarnation, Attempt: q.cfg.Attempt,
-		Schema: n.sink.Schema, Offer: n.sink.Offer, KeyColumns: n.sink.KeyColumns,
+		Schema: n.sink.Schema, Offer: n.sink.Offer, KeyColumns: n.sink.KeyColumns, OnRetrying: q.sinkRetrying(n.name),
 	})
 	if err != nil {
 		return err

@@ -414,6 +414,15 @@ func (q *queryActor) acknowledge(e messages.Epoch) {
 	})
 }
 
+// sinkRetrying passes on what a committer says about its connection.
+func (q *queryActor) sinkRetrying(sink string) func(reason string) {
+	report := q.cfg.OnStatus
+	if report == nil {
+		return nil
+	}
+	return func(reason string) { report(StatusReport{Sink: sink, Retrying: reason != "", Reason: reason}) }
+}
+
 func (q *queryActor) reportBlocked(err error) {
 	if q.cfg.OnStatus == nil {
 		return

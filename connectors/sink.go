@@ -89,6 +89,11 @@ type WriteRequest struct {
 	Offer       Offer
 	// KeyColumns are the columns that identify a row in update mode, else nil.
 	KeyColumns []int
+	// OnRetrying, if not nil, takes what the committer has to say about the outside
+	// system: the reason when it starts to wait for it, Recover included, and ""
+	// once rows can be written again. It may be called from any goroutine until
+	// Close returns and does not block.
+	OnRetrying func(reason string)
 }
 
 // Token is what a sink needs to finish or repeat an epoch. It is stored in the

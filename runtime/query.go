@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,29 +70,42 @@ func (q *Query) Explain() string { return q.explain }
 
 // Status says what the query is doing.
 func (q *Query) Status() Status {
-	state := q.runner.State()
+	state, err := q.runner.State(), q.runner.Err()
 	s := Status{State: state.String(), Message: message(state), Restarts: q.runner.Restarts(), ResumedFrom: uint64(q.runner.From())}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if state == deploy.Running {
-		s.IsTriggerActive = true
-		for _, up := range q.caughtUp {
-			s.IsDataAvailable = s.IsDataAvailable || !up
-		}
-		for part, reason := range q.retrying {
-			s.State, s.Message = "retrying", part+": "+reason
-		}
-		if q.blocked != "" {
-			s.State, s.Message = "blocked", "checkpoint paused: "+q.blocked
-		}
-		if s.State == "running" && len(q.caughtUp) > 0 && !s.IsDataAvailable {
-			s.Message = "Waiting for data to arrive"
-		}
-	}
-	if err := q.runner.Err(); err != nil {
+	if err != nil {
 		s.Message = err.Error()
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waits := ""
+	if parts := slices.Sorted(maps.Keys(q.retrying)); len(parts) > 0 {
+		waits = parts[0] + ": " + q.retrying[parts[0]]
+	}
+	switch {
+	case state == deploy.Starting && waits != "":
+		s.State, s.Message = "retrying", waits
+	case state == deploy.Stopping && waits != "":
+		s.Message += "; " + waits
+	case state == deploy.Running:
+		q.describeRunning(&s, waits)
+	}
 	return s
+}
+
+// describeRunning says more about a query that runs. The caller holds mu.
+func (q *Query) describeRunning(s *Status, waits string) {
+	s.IsTriggerActive = true
+	for _, up := range q.caughtUp {
+		s.IsDataAvailable = s.IsDataAvailable || !up
+	}
+	switch {
+	case q.blocked != "":
+		s.State, s.Message = "blocked", "checkpoint paused: "+q.blocked
+	case waits != "":
+		s.State, s.Message = "retrying", waits
+	case len(q.caughtUp) > 0 && !s.IsDataAvailable:
+		s.Message = "Waiting for data to arrive"
+	}
 }
 
 func message(s deploy.State) string {
@@ -262,19 +277,35 @@ func (q *Query) onEpoch(r actors.EpochReport) {
 func (q *Query) onStatus(r actors.StatusReport) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.Source == "" {
+	part := r.Sink
+	switch {
+	case r.Source != "":
+		part = r.Source + " partition " + r.Partition
+		q.caughtUp[part] = r.CaughtUp
+	case r.Sink == "":
 		q.blocked = ""
 		if r.Blocked {
 			q.blocked = r.Reason
 		}
 		return
 	}
-	part := r.Source + " partition " + r.Partition
-	q.caughtUp[part] = r.CaughtUp
 	delete(q.retrying, part)
 	if r.Retrying {
 		q.retrying[part] = r.Reason
 	}
+}
+
+// onState is called by the runner, with its lock held. What an attempt has
+// reported ends with it.
+func (q *Query) onState(s deploy.State, _ string) {
+	if s != deploy.Restarting && !s.Over() {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	clear(q.retrying)
+	clear(q.caughtUp)
+	q.blocked = ""
 }
 
 // record is the last commit record, nil before the first.

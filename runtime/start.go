@@ -207,6 +207,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		NextAttempt:  func() (uint64, messages.ID128, error) { return s.stores.nextAttempt(name) },
 		Graph:        func() (*actors.Graph, error) { return p.compiled.Graph, nil },
 		OnRestore:    q.onRestore,
+		OnState:      q.onState,
 		CheckPlan:    func(old epochs.Plan) error { return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState) },
 		RestoreEpoch: messages.Epoch(s.cfg.RestoreEpoch),
 		Restart:      deploy.RestartPolicy{MaxRestarts: restarts},

@@ -69,6 +69,7 @@ func (r *Runner) running() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state < Stopping {
+		r.err = nil // the failure before is over
 		r.setState(Running, "")
 	}
 }
