@@ -72,7 +72,7 @@ type broker struct {
 }
 
 func (k *broker) Traits() connectors.SinkTraits {
-	return connectors.SinkTraits{Append: true, Update: true}
+	return connectors.SinkTraits{Append: true, Update: true, SingleWriter: k.r.single}
 }
 
 func (k *broker) lineage() bool { return k.exact }

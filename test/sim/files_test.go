@@ -30,7 +30,7 @@ type file struct {
 }
 
 func (k *files) Traits() connectors.SinkTraits {
-	return connectors.SinkTraits{Append: true, Update: true}
+	return connectors.SinkTraits{Append: true, Update: true, SingleWriter: k.r.single}
 }
 
 func (k *files) lineage() bool { return false }

@@ -42,6 +42,9 @@ type partition struct {
 	arrive []time.Duration // ascending
 	acked  int             // highest offset that the engine said is durable
 	reader *reader         // the open one
+	flaky  bool            // it is not listed in all attempts
+	listed bool            // in this attempt
+	known  bool            // it has been listed
 }
 
 // here is how many rows have arrived.
@@ -107,7 +110,11 @@ func (s *source) Partitions(context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, p := range s.parts {
-		names = append(names, p.name())
+		p.listed = !p.flaky || s.r.rng.IntN(2) == 0
+		p.known = p.known || p.listed
+		if p.listed {
+			names = append(names, p.name())
+		}
 	}
 	return names, nil
 }

@@ -211,6 +211,35 @@ func (o *tally) Resume(out operator.Output) (bool, error) {
 	return true, nil
 }
 
+// share passes on the rows whose key is its turn, so that all subtasks together
+// pass on each row once.
+type share struct {
+	task  *operator.Task
+	views *messages.Pool
+}
+
+func (o *share) Open(t *operator.Task) error {
+	o.task, o.views = t, messages.NewViewPool()
+	return nil
+}
+
+func (o *share) Close() error { return nil }
+
+func (o *share) Process(_ int, b *messages.Batch, out operator.Output) (bool, error) {
+	v := o.views.View(b)
+	sel := v.SelectBuffer(b.Rows())
+	for k := range b.Rows() {
+		if i := b.Row(k); b.Column(colKey).Int64s()[i]%int64(o.task.Parallelism) == int64(o.task.Index) {
+			sel = append(sel, int32(i))
+		}
+	}
+	v.Select(sel)
+	o.task.Counters.In += uint64(len(sel))
+	o.task.Counters.Out += uint64(len(sel))
+	out.Emit(v.Publish())
+	return false, nil
+}
+
 // union passes on the rows of several inputs.
 type union struct {
 	c    *epochs.Counters

@@ -217,6 +217,15 @@ var plans = []plan{
 		},
 	},
 	{
+		name: "broadcast", sources: 1, sinks: 1, identities: true,
+		build: func(b *builder) {
+			s := b.probe("probe", 0, actors.Forward(b.source(0)))
+			u := b.g.Operator("union", b.parallel(), func() operator.Operator { return &share{} }, actors.Broadcast(s))
+			b.sink(0, inputSchema, b.after(u))
+		},
+		expect: same,
+	},
+	{
 		name: "two sinks", sources: 1, sinks: 2, identities: true,
 		build: func(b *builder) {
 			p := b.probe("probe", 0, b.link(b.source(0)))

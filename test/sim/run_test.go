@@ -44,6 +44,7 @@ type run struct {
 	delay       time.Duration
 	size, slide int64
 	keys        int
+	single      bool // sinks want one writer
 	emit        time.Duration
 	interval    time.Duration
 	window      int
@@ -102,6 +103,8 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.batch = 1 + rng.IntN(8)
 	span := time.Duration(10+rng.IntN(200)) * time.Millisecond
 	r.keys = []int{3, 6, 40}[rng.IntN(3)]
+	flaky := r.plan.grouped == stateless && !r.bounded && rng.IntN(4) == 0
+	r.single = rng.IntN(4) == 0
 	most := []int{10, 60, 60, 200}[rng.IntN(4)]
 	for i := range r.plan.sources {
 		s := &source{r: r, name: fmt.Sprint("src", i)}
@@ -109,6 +112,7 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 			p := &partition{r: r, source: s.name, number: len(r.parts)}
 			p.generate(rng.IntN(most), r.delay, span)
 			r.w.events = append(r.w.events, p.arrive...)
+			p.flaky = flaky && len(s.parts) > 0
 			r.parts = append(r.parts, p)
 			s.parts = append(s.parts, p)
 		}
@@ -417,23 +421,47 @@ func (r *run) ask() {
 	})
 }
 
+func (r *run) partNamed(name string) *partition {
+	return r.parts[slices.IndexFunc(r.parts, func(p *partition) bool { return p.name() == name })]
+}
+
+// findPartitions starts a new attempt when only partitions that this one does
+// not see have more rows.
+func (r *run) findPartitions() {
+	for _, p := range r.parts {
+		if p.listed && r.durable(p) < len(p.rows) {
+			return
+		}
+	}
+	r.log("%v stopping to look for partitions", r.w.now)
+	r.count("partition appears")
+	r.stopped = true
+	r.att.Stop()
+}
+
 // maybeEnd drains the query when everything has been read and, where partitions
 // become idle, found to be so.
 func (r *run) maybeEnd() {
-	if r.stopped || r.bounded || len(r.faults) > r.patience || !r.complete() || r.rng.IntN(60) > 0 {
+	if r.stopped || r.bounded || len(r.faults) > r.patience || r.rng.IntN(60) > 0 {
 		return // an attempt that is drained before it runs just stops
+	}
+	if !r.complete() {
+		r.findPartitions()
+		return
 	}
 	rec := r.newest()
 	if r.total() == 0 {
 		rec = &epochs.Record{} // there is nothing to commit
 	}
 	for _, s := range rec.Sources {
-		if r.idle > 0 && !s.Idle {
+		if r.idle > 0 && !s.Idle && r.partNamed(s.Partition).listed {
 			return
 		}
 	}
-	if len(rec.Sources) < len(r.parts) && r.total() > 0 {
-		return
+	for _, p := range r.parts {
+		if p.listed && r.total() > 0 && sourceState(rec, p) == nil {
+			return
+		}
 	}
 	r.log("%v draining at the end", r.w.now)
 	r.stopped, r.ending = true, true

@@ -192,7 +192,7 @@ func report(t *testing.T, covered map[string]int, total int) {
 	if total < 2000 || t.Failed() {
 		return
 	}
-	want := []string{"rows adopted", "zombie rows rejected", "sink commit redone", "drained", "crash", "drain", "stop", "clock jump", "stall", "epoch on request"}
+	want := []string{"rows adopted", "zombie rows rejected", "sink commit redone", "drained", "crash", "drain", "stop", "clock jump", "stall", "epoch on request", "partition appears"}
 	for _, p := range points {
 		want = append(want, "error at "+p, "crash at "+p)
 	}
