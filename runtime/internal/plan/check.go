@@ -276,10 +276,6 @@ func (c *checker) limit(n *Limit) {
 	if c.mode == Update {
 		c.report(hinted(fail(ClassUnsupported, n.span, "limit is not supported in update mode: a row that was given may have to be taken back"),
 			"use append mode, or complete mode with GROUP BY"))
-		return
-	}
-	if topAggregation(n.Input) != nil && c.mode == Append {
-		c.report(notYet(n.span, "LIMIT above an aggregation in append mode"))
 	}
 }
 

@@ -350,7 +350,7 @@ func (c *compiler) limit(n *Limit) (flow, error) {
 	if s, ok := n.Input.(*Sort); ok {
 		return c.over(s.Input, func(in flow) (flow, error) { return c.sort(in, s, n.N) })
 	}
-	cfg := limit.Config{Rows: n.N, Complete: topAggregation(n.Input) != nil}
+	cfg := limit.Config{Rows: n.N, Complete: c.cfg.Mode == Complete && topAggregation(n.Input) != nil}
 	var uid string
 	var in flow
 	var err error

@@ -238,3 +238,19 @@ func TestOtherTimesAreNeverLate(t *testing.T) {
 		t.Errorf("-got +want:\n%s", diff)
 	}
 }
+
+// TestALimitCountsFinalRows limits what an aggregation gives in append mode.
+func TestALimitCountsFinalRows(t *testing.T) {
+	feeds := randomFeeds(4)
+	const text = "SELECT window.start AS s, k, count(*) AS n FROM bids GROUP BY window(ts, '10 seconds'), k"
+	all := texts(run(t, feeds, text, CompileConfig{Parallelism: 2}, true))
+	got := texts(run(t, feeds, text+" LIMIT 5", CompileConfig{Parallelism: 2}, true))
+	if len(all) <= 5 || len(got) != 5 {
+		t.Fatalf("%d rows of %d, want 5", len(got), len(all))
+	}
+	for _, row := range got {
+		if !slices.Contains(all, row) {
+			t.Errorf("%s is no row of the result", row)
+		}
+	}
+}

@@ -68,6 +68,14 @@ func TestUIDsOfSeveralStatefulOperators(t *testing.T) {
 	if want := []string{"aggregate", "aggregate/limit"}; !slices.Equal(got, want) {
 		t.Errorf("limit below an aggregation: %v, want %v", got, want)
 	}
+	got = uids("SELECT ts, count(*) FROM s GROUP BY ts LIMIT 7", Append)
+	if want := []string{"limit", "limit/aggregate"}; !slices.Equal(got, want) {
+		t.Errorf("limit above an aggregation: %v, want %v", got, want)
+	}
+	got = uids("SELECT window, sum(c) FROM (SELECT window AS w, count(*) AS c FROM s GROUP BY window(ts, '1 second')) x GROUP BY window(w, '2 seconds')", Append)
+	if want := []string{"aggregate", "aggregate/aggregate"}; !slices.Equal(got, want) {
+		t.Errorf("an aggregation above another one: %v, want %v", got, want)
+	}
 	got = uids("SELECT a, count(*) FROM s GROUP BY a UNION ALL SELECT a, 1L FROM s UNION ALL SELECT b, sum(a) FROM s2 GROUP BY b", Update)
 	if want := []string{"aggregate", "aggregate#2"}; !slices.Equal(got, want) {
 		t.Errorf("two aggregations side by side: %v, want %v", got, want)
