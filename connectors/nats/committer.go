@@ -68,6 +68,7 @@ type committer struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // something for the keeper to do
 	kept   chan struct{} // closed when the keeper has ended; nil before it runs
+	told   string        // last reason passed to OnRetrying; belongs to Recover, then to the keeper
 
 	progress atomic.Uint64 // rows acknowledged
 	adopted  atomic.Uint64 // rows that were in the stream already
@@ -118,10 +119,10 @@ func (c *committer) Recover(ctx context.Context, epoch messages.Epoch, last conn
 		tok = t
 	}
 	var wait backoff
-	reason := ""
 	for {
 		l, err := c.recoverOnce(ctx, epoch, tok)
 		if err == nil {
+			c.tell("")
 			c.mu.Lock()
 			c.link, c.ready = l, true
 			c.mu.Unlock()
@@ -135,14 +136,26 @@ func (c *committer) Recover(ctx context.Context, epoch messages.Epoch, last conn
 		if fault.KindOf(err) != fault.Transient {
 			return err
 		}
-		if err.Error() != reason {
-			reason = err.Error()
-			c.sink.log.Warn("nats sink waits for the server", "query", c.req.Query, "sink", c.req.Sink, "reason", reason)
+		if c.tell(err.Error()) {
+			c.sink.log.Warn("nats sink waits for the server", "query", c.req.Query, "sink", c.req.Sink, "reason", err.Error())
 		}
 		if err := sleep(ctx, wait.next()); err != nil {
 			return err
 		}
 	}
+}
+
+// tell passes on what the sink waits for, "" when rows flow, and reports whether
+// it is new.
+func (c *committer) tell(reason string) bool {
+	if reason == c.told {
+		return false
+	}
+	c.told = reason
+	if c.req.OnRetrying != nil {
+		c.req.OnRetrying(reason)
+	}
+	return true
 }
 
 // recoverOnce returns a connection that may publish.

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,7 +94,11 @@ func (c *committer) keep() {
 		case <-c.gone():
 		case <-c.wake:
 		case <-ticker.C:
-			if p := c.progress.Load(); p != stuckAt || !c.waiting() {
+			p := c.progress.Load()
+			if p != stuckAt || !c.pending() {
+				c.tell("") // rows get through again
+			}
+			if p != stuckAt || !c.waiting() {
 				silent, stuckAt = 0, p
 				continue
 			}
@@ -137,6 +142,11 @@ func (c *committer) waiting() bool {
 		}
 	}
 	return false
+}
+
+// pending reports whether there are rows that are not stored.
+func (c *committer) pending() bool {
+	return slices.ContainsFunc(c.snapshot(), func(w *writer) bool { return w.tail.Load() > w.head.Load() })
 }
 
 // denied fails the attempt when the server has refused a permission.
@@ -193,7 +203,6 @@ func (c *committer) repair(wait *backoff) bool {
 	c.mu.Lock()
 	c.ready = false
 	c.mu.Unlock()
-	reason := ""
 	for {
 		for _, w := range c.snapshot() {
 			w.open.Store(false)
@@ -210,17 +219,19 @@ func (c *committer) repair(wait *backoff) bool {
 			// What was refused has been sent again; if nothing gets through, that is
 			// repeated with growing pauses.
 			c.sink.log.Warn("nats server refused rows; they are sent again", "query", c.req.Query, "sink", c.req.Sink, "reason", (*p).Error())
+			c.tell((*p).Error()) // until rows get through
+			return true
 		}
 		if err == nil {
+			c.tell("")
 			return true
 		}
 		if fault.KindOf(err) != fault.Transient {
 			c.fail(err)
 			return false
 		}
-		if err.Error() != reason {
-			reason = err.Error()
-			c.sink.log.Warn("nats sink repairs its connection", "query", c.req.Query, "sink", c.req.Sink, "reason", reason)
+		if c.tell(err.Error()) {
+			c.sink.log.Warn("nats sink repairs its connection", "query", c.req.Query, "sink", c.req.Sink, "reason", err.Error())
 		}
 		if sleep(c.ctx, wait.next()) != nil {
 			return false
