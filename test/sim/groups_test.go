@@ -36,6 +36,9 @@ func (r *run) naive() (groups map[groupKey]bounds, lateMust, lateMay int64) {
 				k := groupKey{start, in[colKey]}
 				b := groups[k]
 				switch {
+				case !exact && r.fastest: // any row may be late
+					b.may++
+					b.maySum += in[colValue]
 				case ts > before[i] || exact && start+r.size > before[i]:
 					b.must++
 					b.mustSum += in[colValue]
@@ -67,7 +70,7 @@ func (r *run) finalWatermark() messages.EventTime {
 		_, last := p.watermarks(r.delay)
 		low, high = min(low, messages.EventTime(last)), max(high, messages.EventTime(last))
 	}
-	if r.idle > 0 || r.bounded {
+	if r.idle > 0 || r.bounded || r.fastest {
 		return high
 	}
 	return low

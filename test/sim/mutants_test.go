@@ -77,7 +77,7 @@ var mutants = []mutant{
 		{brokerGo, "range k.log[t.ScanFrom:] {", "range k.log[len(k.log):] {"},
 	}},
 	{"the watermark of the last input is ignored", []edit{
-		{inletGo, "	for _, in := range ins {\n", "	for _, in := range ins[:max(1, len(ins)-1)] {\n"},
+		{inletGo, "	for _, in := range s.inlets {\n\t\thigh", "	for _, in := range s.inlets[:max(1, len(s.inlets)-1)] {\n\t\thigh"},
 		{inletGo, "	for _, o := range s.inlets {\n", "	for _, o := range s.inlets[:max(1, len(s.inlets)-1)] {\n"},
 	}},
 	{"a batch is not split where the watermark acts", []edit{

@@ -45,6 +45,7 @@ type run struct {
 	size, slide int64
 	keys        int
 	single      bool // sinks want one writer
+	fastest     bool // the input that is ahead sets the watermark
 	emit        time.Duration
 	interval    time.Duration
 	window      int
@@ -105,6 +106,7 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.keys = []int{3, 6, 40}[rng.IntN(3)]
 	flaky := r.plan.grouped == stateless && !r.bounded && rng.IntN(4) == 0
 	r.single = rng.IntN(4) == 0
+	r.fastest = rng.IntN(8) == 0
 	most := []int{10, 60, 60, 200}[rng.IntN(4)]
 	for i := range r.plan.sources {
 		s := &source{r: r, name: fmt.Sprint("src", i)}
@@ -154,8 +156,8 @@ func (r *run) String() string {
 	for _, p := range r.parts {
 		rows = append(rows, strconv.Itoa(len(p.rows)))
 	}
-	return fmt.Sprintf("seed=%d plan=%q sinks=%v rows=%s policy=%d idle=%v bounded=%v delay=%v window=%d/%d emit=%v interval=%v credit=%d batch=%d slow=%d%% attempt=%d epoch=%d time=%v step=%d",
-		r.seed, r.plan.name, r.kinds, strings.Join(rows, "+"), r.w.policy, r.idle, r.bounded, r.delay, r.size, r.slide, r.emit, r.interval, r.window, r.batch, r.w.slow,
+	return fmt.Sprintf("seed=%d plan=%q sinks=%v rows=%s policy=%d idle=%v bounded=%v delay=%v window=%d/%d emit=%v interval=%v credit=%d batch=%d fastest=%v slow=%d%% attempt=%d epoch=%d time=%v step=%d",
+		r.seed, r.plan.name, r.kinds, strings.Join(rows, "+"), r.w.policy, r.idle, r.bounded, r.delay, r.size, r.slide, r.emit, r.interval, r.window, r.batch, r.fastest, r.w.slow,
 		r.attempt, r.lastEpoch(), r.w.now, r.w.count)
 }
 
@@ -277,7 +279,7 @@ func (r *run) startAttempt() {
 	r.store = &segments{Segments: store, r: r}
 	r.att, err = r.sys.Start(ctx, actors.AttemptConfig{
 		Graph: b.g, Query: "q", Attempt: r.attempt, Store: r.store, From: from, NextEpoch: highest + 1,
-		Incarnation: r.incarnation, EpochInterval: r.interval, Window: r.window, BatchRows: r.batch,
+		Plan: epochs.Plan{MaxWatermark: r.fastest}, Incarnation: r.incarnation, EpochInterval: r.interval, Window: r.window, BatchRows: r.batch,
 		Witness: func(e messages.Epoch) error {
 			if e > r.lastEpoch() {
 				r.fail("witness of epoch %d before its record", e)
