@@ -302,3 +302,27 @@ func TestNothingIsAllocatedPerRow(t *testing.T) {
 		})
 	}
 }
+
+func TestAnAggregationOverEverythingHasItsRowFromTheBeginning(t *testing.T) {
+	aggs := []Agg{{Func: "count", Arg: -1, Filter: -1}, {Func: "max", Arg: colKeyInt, Filter: -1}}
+	for _, mode := range []Mode{Update, Complete} {
+		for _, interval := range []time.Duration{0, time.Second} {
+			t.Run(fmt.Sprint(mode, " mode, every ", interval), func(t *testing.T) {
+				o := open(t, Config{Input: testSchema(), EventTimeKey: -1, Aggs: aggs, Mode: mode, EmitInterval: interval})
+				o.Start(messages.NoEventTime)
+				out := &collector{}
+				flush := func() {
+					more, err := o.Flush(messages.NoEventTime, out)
+					run(t, o, out, more, err)
+				}
+				flush()
+				flush()
+				feed(t, o, out, [2]int64{0, 7})
+				flush()
+				if diff := cmp.Diff(out.rows, []string{"0 <nil> ", "1 7 "}); diff != "" {
+					t.Errorf("rows (-got +want):\n%s", diff)
+				}
+			})
+		}
+	}
+}

@@ -80,6 +80,13 @@ func (o *Operator) late(b *messages.Batch, row int) {
 
 // touch declares that the group of a row changes.
 func (o *Operator) touch(e state.Entry, row int) {
+	o.change(e)
+	o.in.rows = append(o.in.rows, int32(row))
+	o.in.entries = append(o.in.entries, e)
+}
+
+// change declares that a group changes, and with it the output.
+func (o *Operator) change(e state.Entry) {
 	slots := o.store.Mutate(e)
 	switch o.cfg.Mode {
 	case Update:
@@ -90,8 +97,6 @@ func (o *Operator) touch(e state.Entry, row int) {
 	case Complete:
 		o.dirty = true
 	}
-	o.in.rows = append(o.in.rows, int32(row))
-	o.in.entries = append(o.in.entries, e)
 }
 
 // update runs the aggregates over the located rows.

@@ -121,26 +121,35 @@ func (o *Operator) Close() error {
 }
 
 // Start goes on from a restored state: output that was pending when it was
-// saved is pending again.
+// saved is pending again. An aggregation over everything has its one group from
+// the beginning: over no rows at all the counts are 0 and the rest is NULL.
 func (o *Operator) Start(wm messages.EventTime) {
 	o.wm = wm
+	if o.single() && o.task.From == 0 && o.store.Rows() == 0 {
+		e, _ := o.store.UpsertInt(0, 0, 0) // rows without keys have the hash 0
+		o.change(e)
+	}
 	o.job.closed = noWindow
 	if o.slices != nil {
 		o.job.closed = o.slices.closedBy(int64(wm))
 	}
 	switch o.cfg.Mode {
 	case Update:
+		o.pending = o.pending[:0]
 		c := o.store.ScanAll()
-		for e, ok := c.Next(); ok && o.cfg.EmitInterval > 0; e, ok = c.Next() {
+		for e, ok := c.Next(); ok && (o.cfg.EmitInterval > 0 || o.single()); e, ok = c.Next() {
 			if e.Slots()[0]&changed != 0 {
 				o.pending = append(o.pending, e)
 			}
 		}
 	case Complete:
-		o.dirty = o.cfg.EmitInterval > 0 && o.store.Rows() > 0
+		o.dirty = o.dirty || o.cfg.EmitInterval > 0 && o.store.Rows() > 0
 	}
 	o.arm()
 }
+
+// single reports whether there is one group whatever the rows are.
+func (o *Operator) single() bool { return len(o.cfg.Keys) == 0 && o.slices == nil }
 
 // arm sets the emission timer if something is pending.
 func (o *Operator) arm() {
