@@ -138,6 +138,8 @@ func (c *chooser) perEpoch(asked string) (Delivery, *sql.Error) {
 	switch {
 	case !c.out.Verdict.Replayable && c.offers(connectors.AtLeastOnce, connectors.PerEpoch):
 		return c.take(connectors.AtLeastOnce, connectors.PerEpoch, "a source cannot be read again")
+	case !c.out.Verdict.Replayable && c.offers(connectors.ExactlyOnce, connectors.PerEpoch):
+		return c.take(connectors.ExactlyOnce, connectors.PerEpoch, "no row is published twice, but a failure loses rows, as "+c.out.Verdict.Operator+" cannot be read again")
 	case c.offers(connectors.ExactlyOnce, connectors.PerEpoch):
 		return c.take(connectors.ExactlyOnce, connectors.PerEpoch, "rows of an epoch are published after its checkpoint")
 	case c.offers(connectors.Transactional, connectors.PerEpoch):

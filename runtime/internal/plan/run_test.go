@@ -168,6 +168,8 @@ var someQueries = []struct {
 	{Complete, "SELECT k, count(*) AS n FROM bids WHERE v > 5 GROUP BY k ORDER BY n DESC, k LIMIT 3"},
 	{Complete, "SELECT tag, count(*) AS n FROM (SELECT explode(tags) AS tag FROM bids) x GROUP BY tag HAVING tag <> 'z' ORDER BY length(tag), tag DESC"},
 	{Complete, "SELECT name, sum(v) AS s FROM bids GROUP BY name"},
+	{Append, "SELECT window.start AS s, count(k, v) AS n, count(1) AS m, count_if(v > 50) AS c, bool_or(k > 3) AS b, first(name) IGNORE NULLS IS NULL AS f FROM bids GROUP BY window(ts, '15 seconds')"},
+	{Append, "SELECT window.start AS s, a, count(*) AS n FROM (SELECT k AS a, ts AS t FROM bids UNION ALL SELECT id, at FROM other) x GROUP BY window(t, '15 seconds'), a"},
 	{Append, "SELECT DISTINCT window(ts, '10 seconds').start AS s, window(ts, '10 seconds') AS w FROM bids"},
 	{Update, "SELECT DISTINCT k, name FROM bids"},
 	{Append, "SELECT window.*, window_time(window) AS t, count(*) AS n FROM bids GROUP BY window(ts, '10 seconds')"},
@@ -252,5 +254,20 @@ func TestALimitCountsFinalRows(t *testing.T) {
 		if !slices.Contains(all, row) {
 			t.Errorf("%s is no row of the result", row)
 		}
+	}
+}
+
+// TestAWatermarkOverAUnion declares the event time of a union: it goes to each side.
+func TestAWatermarkOverAUnion(t *testing.T) {
+	feeds := randomFeeds(9)
+	const text = "SELECT window.start AS s, a, count(*) AS n FROM %s GROUP BY window(t, '15 seconds'), a"
+	const union = "SELECT k AS a, ts AS t FROM bids UNION ALL SELECT id, at FROM other"
+	want := texts(run(t, feeds, fmt.Sprintf(text, "("+union+") u"), CompileConfig{Parallelism: 2}, true))
+	for i := range feeds {
+		feeds[i].watermark = ""
+	}
+	got := texts(run(t, feeds, fmt.Sprintf(text, "("+union+") WATERMARK t DELAY OF INTERVAL 0 SECONDS"), CompileConfig{Parallelism: 2}, true))
+	if diff := gocmp.Diff(sortedTexts(got), sortedTexts(want)); diff != "" || len(want) == 0 {
+		t.Errorf("-got +want:\n%s", diff)
 	}
 }
