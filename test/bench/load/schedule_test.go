@@ -1,0 +1,62 @@
+package load
+
+import (
+	"testing"
+	"time"
+)
+
+// TestScheduleCountsWhatIsDue compares Passed with its definition: the number of
+// events whose due time has come.
+func TestScheduleCountsWhatIsDue(t *testing.T) {
+	for _, rate := range []int64{1, 3, 7, 1_000, 9_999, 10_000, 123_457, 500_000, 999_999, 1_000_000} {
+		s := Schedule{Start: 1_000, Rate: rate}
+		n := uint64(0)
+		for now := s.Start - 3; now < s.Start+20_000; now++ {
+			for s.Due(n) <= now {
+				n++
+			}
+			if got := s.Passed(now); got != n {
+				t.Fatalf("rate %d: got %d events due at %d, want %d", rate, got, now, n)
+			}
+			if got, want := s.FirstFrom(now), firstFrom(s, now); got != want {
+				t.Fatalf("rate %d: got %d as the first due time from %d, want %d", rate, got, now, want)
+			}
+		}
+	}
+}
+
+func firstFrom(s Schedule, t int64) int64 {
+	for i := uint64(0); ; i++ {
+		if due := s.Due(i); due >= t {
+			return due
+		}
+	}
+}
+
+// TestScheduleKeepsItsRate holds the due times far from the start against exact
+// arithmetic.
+func TestScheduleKeepsItsRate(t *testing.T) {
+	s := Schedule{Rate: 7}
+	for _, h := range []int64{1, 24, 24 * 365} {
+		if got, want := s.Due(uint64(h*3600*7)), h*3600*1_000_000; got != want {
+			t.Errorf("got %d µs for the first event of hour %d, want %d", got, h, want)
+		}
+	}
+}
+
+func TestPacer(t *testing.T) {
+	p, err := NewPacer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close() //nolint:errcheck // nothing was written
+	start := time.Now()
+	for range 20 {
+		if err := p.Sleep(time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := time.Since(start); got < 20*time.Millisecond {
+		t.Errorf("20 sleeps of 1 ms took %s", got)
+	}
+}

@@ -1,0 +1,166 @@
+package load
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/format"
+	"github.com/streamd-io/streamd/messages"
+)
+
+// SinkConfig says what to measure. The zero value counts rows.
+type SinkConfig struct {
+	// Due returns when physical row i was due, in microseconds since the Unix
+	// epoch, or a negative number for a row that is not measured. Nil measures
+	// nothing.
+	Due func(b *messages.Batch, i int) int64
+	// From leaves out rows that were due earlier.
+	From int64
+	// Observe, if not nil, is given every batch, by one goroutine at a time per
+	// writer.
+	Observe func(b *messages.Batch) error
+	// Encoder, if not nil, makes the encoder with which every row is turned into
+	// bytes, which are dropped.
+	Encoder func(s *messages.Schema) (format.Encoder, error)
+	// StallEvery and StallFor make the sink block.
+	StallEvery, StallFor time.Duration
+}
+
+// Sink measures what arrives and keeps nothing. Safe for concurrent use.
+type Sink struct {
+	cfg  SinkConfig
+	rows atomic.Uint64
+	// mu guards writers: subtasks open theirs at the same time.
+	mu      sync.Mutex
+	writers []*writer
+}
+
+// NewSink returns a sink.
+func NewSink(c SinkConfig) *Sink { return &Sink{cfg: c} }
+
+// Rows is how many rows have arrived.
+func (s *Sink) Rows() uint64 { return s.rows.Load() }
+
+// Result merges what all writers have measured. No query may be running.
+func (s *Sink) Result() (*Recorder, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := NewRecorder(s.cfg.From)
+	for _, w := range s.writers {
+		if err := all.Merge(w.rec); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Traits implements connectors.Sink.
+func (s *Sink) Traits() connectors.SinkTraits {
+	return connectors.SinkTraits{
+		Append: true, Update: true, Complete: true,
+		Guarantees: []connectors.Offer{
+			{Guarantee: connectors.AtLeastOnce, Visibility: connectors.AtOnce},
+			{Guarantee: connectors.Converges, Visibility: connectors.AtOnce},
+		},
+	}
+}
+
+// Open implements connectors.Sink.
+func (s *Sink) Open(_ context.Context, q connectors.WriteRequest) (connectors.Committer, error) {
+	return &committer{s, q.Schema}, nil
+}
+
+type committer struct {
+	sink   *Sink
+	schema *messages.Schema
+}
+
+func (c *committer) Recover(context.Context, messages.Epoch, connectors.Token) error { return nil }
+
+func (c *committer) Writer(context.Context, int, int) (connectors.Writer, error) {
+	w := &writer{sink: c.sink, rec: NewRecorder(c.sink.cfg.From), free: time.Now()}
+	if c.sink.cfg.Encoder != nil {
+		e, err := c.sink.cfg.Encoder(c.schema)
+		if err != nil {
+			return nil, err
+		}
+		w.encoder = e
+	}
+	c.sink.mu.Lock()
+	defer c.sink.mu.Unlock()
+	c.sink.writers = append(c.sink.writers, w)
+	return w, nil
+}
+
+func (c *committer) Begin(messages.Epoch) {}
+
+func (c *committer) Prepare(context.Context, messages.Epoch, []connectors.Token) (connectors.Token, error) {
+	return nil, nil
+}
+
+func (c *committer) Commit(context.Context, messages.Epoch, connectors.Token) error { return nil }
+
+func (c *committer) Close() error { return nil }
+
+type writer struct {
+	sink *Sink
+	rec  *Recorder
+	free time.Time // end of the last stall
+	// encoder and buf are nil without a format.
+	encoder format.Encoder
+	buf     []byte
+}
+
+// Write implements connectors.Writer.
+func (w *writer) Write(ctx context.Context, b *messages.Batch, _ []messages.ID128) error {
+	cfg := &w.sink.cfg
+	if cfg.StallFor > 0 {
+		if err := w.stall(ctx); err != nil {
+			return err
+		}
+	}
+	for i := 0; w.encoder != nil && i < b.Rows(); i++ {
+		var err error
+		if w.buf, err = w.encoder.Encode(w.buf[:0], b, b.Row(i)); err != nil {
+			return err
+		}
+	}
+	if cfg.Due != nil {
+		now := time.Now().UnixMicro()
+		for i := range b.Rows() {
+			if due := cfg.Due(b, b.Row(i)); due >= 0 {
+				w.rec.Record(due, now)
+			}
+		}
+	}
+	w.sink.rows.Add(uint64(b.Rows()))
+	if cfg.Observe != nil {
+		return cfg.Observe(b)
+	}
+	return nil
+}
+
+// stall blocks when it is time to.
+func (w *writer) stall(ctx context.Context) error {
+	if time.Since(w.free) < w.sink.cfg.StallEvery {
+		return nil
+	}
+	t := time.NewTimer(w.sink.cfg.StallFor)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+	}
+	w.free = time.Now()
+	return nil
+}
+
+func (w *writer) Cut(messages.Epoch) (connectors.Flush, error) {
+	return func(context.Context) (connectors.Token, error) { return nil, nil }, nil
+}
+
+func (w *writer) Close() error { return nil }

@@ -1,0 +1,8 @@
+package main
+
+import "slices"
+
+// benchmarks lists everything that can be measured, in the order of running.
+func benchmarks() []benchmark {
+	return slices.Concat(latencyBenchmarks(), throughputBenchmarks())
+}

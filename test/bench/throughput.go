@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/runtime"
+	"github.com/streamd-io/streamd/test/bench/load"
+	"github.com/streamd-io/streamd/test/bench/meter"
+)
+
+// eventRate is how many rows fall into a second of event time when rows come
+// flat out.
+const eventRate = 100_000
+
+// throughputBenchmarks take rows as fast as they go.
+func throughputBenchmarks() []benchmark {
+	return []benchmark{
+		flat("throughput/generator", "the generator of the in-process load alone, which is part of the figures below", runGenerator),
+		flat("throughput/stateless/rows", "filter and projection over rows made in process", flatBids(statelessSQL, "", 10_000)),
+		flat("throughput/keyed/update/10k-keys/rows", "windowed count, changes at once", flatBids(updateSQL, "1 second", 10_000)),
+		flat("throughput/keyed/update/1M-keys/rows", "windowed count, changes at once", flatBids(updateSQL, "1 second", 1_000_000)),
+		flat("throughput/keyed/append/10k-keys/rows", "windowed count, shown when closed", flatBids(appendSQL, "1 second", 10_000)),
+		flat("throughput/keyed/append/1M-keys/rows", "windowed count, shown when closed", flatBids(appendSQL, "1 second", 1_000_000)),
+		flat("throughput/stateless/json-in", "JSON bytes decoded, filtered and projected", flatJSON(false)),
+		flat("throughput/stateless/json-in-out", "JSON bytes decoded, filtered, projected and encoded as JSON", flatJSON(true)),
+	}
+}
+
+func flat(name, doc string, run func(context.Context, *env) (*result, error)) benchmark {
+	return benchmark{name: name, doc: doc, run: run}
+}
+
+func flatBids(script, delay string, keys uint64) func(context.Context, *env) (*result, error) {
+	return func(ctx context.Context, e *env) (*result, error) {
+		t := bidTrial(newBids(keys))
+		t.script, t.delay = script, delay
+		t.flatOut(eventRate)
+		return measure(ctx, e, t)
+	}
+}
+
+// flatJSON feeds bytes; with encode, the sink makes bytes of the rows too.
+func flatJSON(encode bool) func(context.Context, *env) (*result, error) {
+	return func(ctx context.Context, e *env) (*result, error) {
+		t := bidTrial(nil)
+		t.source.Fill, t.source.Payload = nil, newBids(10_000).json
+		t.script, t.encode = statelessSQL, encode
+		t.flatOut(eventRate)
+		return measure(ctx, e, t)
+	}
+}
+
+// runGenerator reads the load without a query.
+func runGenerator(ctx context.Context, e *env) (*result, error) {
+	schema, err := runtime.ParseSchema(bidColumns)
+	if err != nil {
+		return nil, err
+	}
+	t := bidTrial(newBids(10_000))
+	t.flatOut(eventRate)
+	t.source.Schema = schema
+	r, err := load.NewSource(t.source).Open(ctx, connectors.ReadRequest{MaxRows: 1024})
+	if err != nil {
+		return nil, err
+	}
+	rows := connectors.NewRows(schema, nil, connectors.FailOnError)
+	return measureLoop(e, func() (uint64, error) {
+		rows.Reset()
+		err := r.Read(ctx, rows)
+		b := rows.Finish()
+		defer b.Release()
+		return uint64(b.Rows()), err
+	})
+}
+
+// measureLoop calls step, which processes some rows, over and over.
+func measureLoop(e *env, step func() (rows uint64, err error)) (*result, error) {
+	until := func(end time.Time) (rows uint64, err error) {
+		for time.Now().Before(end) {
+			n, err := step()
+			if err != nil {
+				return 0, err
+			}
+			rows += n
+		}
+		return rows, nil
+	}
+	if _, err := until(time.Now().Add(e.warmup)); err != nil {
+		return nil, err
+	}
+	before, err := meter.Read()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := until(before.At.Add(e.duration))
+	if err != nil {
+		return nil, err
+	}
+	after, err := meter.Read()
+	if err != nil {
+		return nil, err
+	}
+	r := newResult()
+	return r, r.usage(after.Since(before), rows)
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/streamd-io/streamd/connectors/all"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/runtime"
+	"github.com/streamd-io/streamd/test/bench/load"
+	"github.com/streamd-io/streamd/test/bench/meter"
+)
+
+// trial is a query over a load in this process.
+type trial struct {
+	// source is the load behind the table bids with these columns.
+	columns string
+	source  load.SourceConfig
+	// delay is that of the watermark on column ts; "" means no watermark.
+	delay string
+	// script holds the queries; each inserts into the sink out.
+	script string
+	// encode makes the sink encode its rows as JSON.
+	encode bool
+	sink   load.SinkConfig
+	epoch  time.Duration
+	// during, if not nil, runs beside the measured time.
+	during func(ctx context.Context, s *runtime.Session) error
+}
+
+// startDelay is how long before event 0 the session is started.
+const startDelay = 200 * time.Millisecond
+
+// paced makes the schedule of a trial: the sink leaves out the warm-up.
+func (t *trial) paced(e *env, rate int64) {
+	t.source.Schedule = load.StartingIn(startDelay, rate)
+	t.source.Count = uint64(float64(rate) * (e.warmup + e.duration).Seconds())
+	t.sink.From = t.source.Schedule.Start + e.warmup.Microseconds()
+}
+
+// flatOut makes the load as fast as it is taken, with event times as if there
+// were the given number of rows per second.
+func (t *trial) flatOut(rate int64) {
+	t.source.Schedule = load.Schedule{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), Rate: rate}
+	t.source.FlatOut = true
+}
+
+// watch collects what is reported about epochs.
+type watch struct {
+	mu     sync.Mutex
+	from   time.Time
+	until  time.Time
+	epochs []*runtime.Progress
+}
+
+func (w *watch) OnStarted(*runtime.Query) {}
+
+func (w *watch) OnProgress(_ *runtime.Query, p *runtime.Progress) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.from.IsZero() && now.After(w.from) && (w.until.IsZero() || now.Before(w.until)) {
+		w.epochs = append(w.epochs, p)
+	}
+}
+
+func (w *watch) OnTerminated(*runtime.Query, error) {}
+
+func (w *watch) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.from = time.Now()
+}
+
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.until = time.Now()
+}
+
+// report adds what epochs cost: from marker to durable commit record.
+func (w *watch) report(r *result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.Epochs = int64(len(w.epochs))
+	if len(w.epochs) == 0 {
+		return
+	}
+	var took []float64
+	var bytes int64
+	for _, p := range w.epochs {
+		took = append(took, float64(p.Checkpoint.DurationUs)/1000)
+		bytes += p.Checkpoint.Bytes
+	}
+	slices.Sort(took)
+	r.extra["marker_to_committed_p50_ms"] = figure(took[len(took)/2])
+	r.extra["marker_to_committed_p99_ms"] = figure(took[len(took)*99/100])
+	r.extra["marker_to_committed_max_ms"] = figure(took[len(took)-1])
+	r.extra["checkpoint_kb_per_epoch"] = figure(float64(bytes) / float64(len(w.epochs)) / 1024)
+}
+
+// definitions are the statements that define the table bids and the sink out.
+func (t *trial) definitions() string {
+	watermark, format, encode := "", "", ""
+	if t.delay != "" {
+		watermark = ", WATERMARK FOR ts AS ts - INTERVAL " + t.delay
+	}
+	if t.source.Payload != nil {
+		format = ", format = 'json', timestamp_format = 'unix_us'"
+	}
+	if t.encode {
+		encode = ", format = 'json'"
+	}
+	return fmt.Sprintf("CREATE SOURCE bids (%s%s) WITH (connector = 'load'%s);\nCREATE SINK out WITH (connector = 'load'%s);\n",
+		t.columns, watermark, format, encode)
+}
+
+// measure runs a trial.
+func measure(ctx context.Context, e *env, t trial) (_ *result, err error) {
+	if t.epoch == 0 {
+		t.epoch = time.Second
+	}
+	ends, w := load.NewEnds(t.source, t.sink), &watch{}
+	s, err := runtime.Open(ctx, runtime.Config{
+		Dir: filepath.Join(e.dir, "state"), Connectors: append(all.Connectors(), ends.Connector()), Formats: all.Formats(),
+		Defaults: map[string]string{"epoch_interval": t.epoch.String()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := s.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	s.AddListener(w)
+	if err := s.Exec(ctx, t.definitions()+t.script); err != nil {
+		return nil, err
+	}
+	r, err := meterRun(ctx, e, t, running{s, ends, w})
+	if err != nil {
+		return nil, err
+	}
+	rec, err := ends.Result()
+	if err != nil {
+		return nil, err
+	}
+	r.latencies(rec)
+	r.EpochIntervalMs = figure(t.epoch.Seconds() * 1000)
+	if ends.Rows() == 0 || t.sink.Due != nil && !t.source.FlatOut && r.Samples == 0 {
+		return nil, fmt.Errorf("no result arrived (%d rows in, %d out)", ends.Made(), ends.Rows())
+	}
+	return r, nil
+}
+
+// running is what a trial has started.
+type running struct {
+	session *runtime.Session
+	ends    *load.Ends
+	watch   *watch
+}
+
+// meterRun waits for the warm-up, meters the measured time and waits for the end.
+func meterRun(ctx context.Context, e *env, t trial, run running) (*result, error) {
+	begin := time.Now().Add(e.warmup)
+	if !t.source.FlatOut {
+		begin = time.UnixMicro(t.sink.From)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- run.session.Wait(ctx) }()
+	if err := waitUntil(ctx, begin, failed); err != nil {
+		return nil, err
+	}
+	run.watch.begin()
+	before, err := meter.Read()
+	if err != nil {
+		return nil, err
+	}
+	made := run.ends.Made()
+	if t.during != nil {
+		if err := t.during(ctx, run.session); err != nil {
+			return nil, err
+		}
+	}
+	if err := waitUntil(ctx, begin.Add(e.duration), failed); err != nil {
+		return nil, err
+	}
+	after, err := meter.Read()
+	if err != nil {
+		return nil, err
+	}
+	run.watch.end()
+	rows := run.ends.Made() - made
+	if t.source.FlatOut {
+		run.ends.Stop()
+	}
+	if err := <-failed; err != nil { // the rest is processed
+		return nil, err
+	}
+	r := newResult()
+	run.watch.report(r)
+	return r, r.usage(after.Since(before), rows)
+}
+
+// waitUntil waits for an instant. It fails early when the queries end with an
+// error; when they have ended well, it goes on waiting.
+func waitUntil(ctx context.Context, at time.Time, ended chan error) error {
+	t := time.NewTimer(time.Until(at))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	case err := <-ended:
+		if err != nil {
+			return err
+		}
+		ended <- nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// bidTrial returns a trial over the table bids.
+func bidTrial(g *bids) trial {
+	return trial{columns: bidColumns, source: load.SourceConfig{Fill: g.fill}}
+}
+
+var _ runtime.Listener = (*watch)(nil)
+
+// at is column c of the batch as instants.
+func at(b *messages.Batch, c int) []int64 { return b.Column(c).Int64s() }
