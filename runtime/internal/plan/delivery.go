@@ -137,9 +137,9 @@ func (c *chooser) weak() string {
 func (c *chooser) perEpoch(asked string) (Delivery, *sql.Error) {
 	switch {
 	case !c.out.Verdict.Replayable && c.offers(connectors.AtLeastOnce, connectors.PerEpoch):
-		return c.take(connectors.AtLeastOnce, connectors.PerEpoch, "a source cannot be read again")
+		return c.take(connectors.AtLeastOnce, connectors.PerEpoch, c.out.Verdict.lost+" cannot be read again")
 	case !c.out.Verdict.Replayable && c.offers(connectors.ExactlyOnce, connectors.PerEpoch):
-		return c.take(connectors.ExactlyOnce, connectors.PerEpoch, "no row is published twice, but a failure loses rows, as "+c.out.Verdict.Operator+" cannot be read again")
+		return c.take(connectors.ExactlyOnce, connectors.PerEpoch, "no row is published twice, but a failure loses rows, as "+c.out.Verdict.lost+" cannot be read again")
 	case c.offers(connectors.ExactlyOnce, connectors.PerEpoch):
 		return c.take(connectors.ExactlyOnce, connectors.PerEpoch, "rows of an epoch are published after its checkpoint")
 	case c.offers(connectors.Transactional, connectors.PerEpoch):
@@ -176,7 +176,7 @@ func (c *chooser) atLeastOnce() (Delivery, *sql.Error) {
 func (c *chooser) exactlyOnce() (Delivery, *sql.Error) {
 	const asked = "guarantee = 'exactly_once'"
 	if !c.out.Verdict.Replayable {
-		return c.refuse(asked, c.out.Verdict.Operator+" cannot be read again after a failure", "use guarantee = 'at_least_once'")
+		return c.refuse(asked, c.out.Verdict.lost+" cannot be read again after a failure", "use guarantee = 'at_least_once'")
 	}
 	if c.cfg.Sink.Visibility != "epoch" {
 		switch {
@@ -201,7 +201,7 @@ func (c *chooser) transactional() (Delivery, *sql.Error) {
 	const asked = "guarantee = 'transactional'"
 	switch {
 	case !c.out.Verdict.Replayable:
-		return c.refuse(asked, c.out.Verdict.Operator+" cannot be read again after a failure", "use guarantee = 'at_least_once'")
+		return c.refuse(asked, c.out.Verdict.lost+" cannot be read again after a failure", "use guarantee = 'at_least_once'")
 	case c.cfg.Sink.Visibility == "at_once":
 		return c.refuse(asked+" with visibility = 'at_once'", "a transaction is visible as a whole, after its epoch", "use visibility = 'epoch'")
 	case !c.offers(connectors.Transactional, connectors.PerEpoch):

@@ -35,6 +35,8 @@ type Verdict struct {
 	Reason string
 	// Replayable is false if a source cannot be read again.
 	Replayable bool
+	// lost names the source that cannot be read again.
+	lost string
 }
 
 // String writes the verdict for EXPLAIN.
@@ -76,7 +78,7 @@ func (j *judge) node(n Node) (above bool) {
 	switch n := n.(type) {
 	case *Scan:
 		if h := n.Table.Handle; h != nil && !h.Source().Traits().Replayable {
-			j.v.Replayable = false
+			j.v.Replayable, j.v.lost = false, "source "+n.Table.Name
 			j.lower(NotRepeatable, "source "+n.Table.Name, "it cannot be read again")
 		}
 	case *Aggregate:
