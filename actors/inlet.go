@@ -21,7 +21,18 @@ type inlet struct {
 	freedBatches, freedBytes int
 }
 
-func (in *inlet) push(el messages.Element) { in.queue = append(in.queue, el) }
+// push queues an element. Of watermarks without rows between them only the last
+// counts: they need no credit, so that a slow consumer would collect them.
+func (in *inlet) push(el messages.Element) {
+	if _, ok := el.(messages.Watermark); ok && !in.empty() {
+		last := &in.queue[len(in.queue)-1]
+		if _, ok := (*last).(messages.Watermark); ok {
+			*last = el
+			return
+		}
+	}
+	in.queue = append(in.queue, el)
+}
 
 func (in *inlet) empty() bool { return in.head == len(in.queue) }
 

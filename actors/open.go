@@ -36,7 +36,7 @@ func (s *subtask) wire(m *wireMsg) {
 		last = s.from.Epoch
 	}
 	s.barrier.aligner = epochs.NewAligner(len(s.inlets), last)
-	o := &openedMsg{wm: messages.NoEventTime}
+	o := &openedMsg{wm: messages.NoEventTime, ahead: messages.NoEventTime}
 	s.opening = o
 	s.worker.Submit(func() {
 		o.err = s.openAll(o)
@@ -94,7 +94,8 @@ func (s *subtask) openOperators(m *openedMsg) error {
 		m.ops = append(m.ops, op)
 		m.tasks = append(m.tasks, t)
 		if c := s.restored(n.name); c != nil && s.source == nil {
-			m.wm = max(m.wm, c.Watermark)
+			low, high := s.rangeWatermark(t, c.Watermark)
+			m.wm, m.ahead = max(m.wm, low), max(m.ahead, high)
 		}
 		if p, ok := op.(partitionClock); ok && s.source != nil {
 			m.clock = p
@@ -122,6 +123,21 @@ func (s *subtask) restored(uid string) *epochs.Counters {
 		}
 	}
 	return nil
+}
+
+// rangeWatermark returns the lowest and the highest watermark that the subtasks
+// had reached which owned the key groups of t; wm if they are not on record.
+func (s *subtask) rangeWatermark(t *operator.Task, wm messages.EventTime) (low, high messages.EventTime) {
+	low, high = messages.MaxEventTime, messages.NoEventTime
+	for _, r := range s.from.Ranges {
+		if r.Operator == t.UID && r.From < t.To && t.From < r.To {
+			low, high = min(low, r.Watermark), max(high, r.Watermark)
+		}
+	}
+	if low > high || !s.stage.shared() {
+		return wm, wm
+	}
+	return low, high
 }
 
 func (s *subtask) task(i int, n *Node) *operator.Task {
@@ -197,22 +213,15 @@ func chainSum(prev uint64, sum uint32, base bool) uint64 {
 
 // open takes over what the worker has opened.
 func (s *subtask) open(m *openedMsg) {
+	if m.err != nil {
+		s.fail(m.err) // shutdown closes what is open
+		return
+	}
 	links := make([]operator.Link, len(m.ops))
 	for i := range m.ops {
 		links[i] = operator.Link{Op: m.ops[i], Task: m.tasks[i]}
 	}
-	s.opening = nil
 	s.chain = operator.NewChain(links, m.wm, s)
-	if s.source != nil {
-		s.source.reader, s.source.slots, s.source.clock = m.reader, m.slots, m.clock
-	}
-	if s.sink != nil {
-		s.sink.writer = m.writer
-	}
-	if m.err != nil {
-		s.fail(m.err)
-		return
-	}
 	if s.source == nil {
 		s.wm = m.wm
 	}
@@ -220,6 +229,17 @@ func (s *subtask) open(m *openedMsg) {
 	for _, o := range s.outlet {
 		o.watermark(m.wm)
 	}
+	if m.ahead > m.wm {
+		s.wm, s.catchUp = m.ahead, true
+		s.chain.Watermark(m.ahead)
+	}
+	if s.source != nil {
+		s.source.reader, s.source.slots, s.source.clock = m.reader, m.slots, m.clock
+	}
+	if s.sink != nil {
+		s.sink.writer = m.writer
+	}
+	s.opening = nil
 	s.opened = true
 	s.ctx.Send(s.query, &subtaskReady{subtask: s.id})
 }

@@ -54,7 +54,8 @@ type (
 		ops    []operator.Operator
 		tasks  []*operator.Task
 		clock  partitionClock
-		wm     messages.EventTime
+		wm     messages.EventTime // of the key groups furthest behind
+		ahead  messages.EventTime // of those furthest ahead
 	}
 	// subtaskReady goes to the query actor.
 	subtaskReady struct{ subtask int }

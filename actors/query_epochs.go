@@ -1,10 +1,13 @@
 package actors
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sort"
 	"time"
 
+	"github.com/streamd-io/streamd/actors/operator"
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
@@ -216,6 +219,7 @@ func (q *queryActor) record(o *openEpoch, e, prev messages.Epoch) *epochs.Record
 			o.bytes += int64(s.bytes)
 		}
 	}
+	rec.Ranges = q.ranges(o.acks)
 	q.keepAbsent(rec)
 	for _, c := range sums {
 		rec.Counters = append(rec.Counters, plus(*c, q.base[c.Operator]))
@@ -253,8 +257,8 @@ func (q *queryActor) keepAbsent(rec *epochs.Record) {
 	}
 }
 
-// addCounters sums the subtasks of an operator. Their watermarks are equal but
-// for operators that run per source partition, where the smallest counts.
+// addCounters sums the subtasks of an operator. If their watermarks differ the
+// smallest counts; see ranges.
 func addCounters(sums map[string]*epochs.Counters, c *epochs.Counters) {
 	sum := sums[c.Operator]
 	if sum == nil {
@@ -267,6 +271,37 @@ func addCounters(sums map[string]*epochs.Counters, c *epochs.Counters) {
 	sum.StateRows += c.StateRows
 	sum.StateBytes += c.StateBytes
 	sum.Watermark = wm
+}
+
+// ranges notes the watermarks of operators whose subtasks all hear the same
+// inputs and differ nevertheless: when an idle input has spoken again, those that
+// had heard of another input's progress before are ahead of the others. None may
+// go back after a restart: it would emit windows again.
+func (q *queryActor) ranges(acks []*subtaskAck) []epochs.RangeWatermark {
+	differ := map[string]bool{}
+	first := map[string]messages.EventTime{}
+	var all []epochs.RangeWatermark
+	for _, a := range acks {
+		ref := q.subtasks[a.subtask]
+		if !ref.stage.shared() || ref.stage.parallelism == 1 {
+			continue
+		}
+		from, to := operator.KeyRange(ref.index, ref.stage.parallelism)
+		for i := range a.counters {
+			c := &a.counters[i]
+			if wm, ok := first[c.Operator]; !ok {
+				first[c.Operator] = c.Watermark
+			} else if wm != c.Watermark {
+				differ[c.Operator] = true
+			}
+			all = append(all, epochs.RangeWatermark{Operator: c.Operator, From: from, To: to, Watermark: c.Watermark})
+		}
+	}
+	all = slices.DeleteFunc(all, func(r epochs.RangeWatermark) bool { return !differ[r.Operator] })
+	slices.SortFunc(all, func(a, b epochs.RangeWatermark) int {
+		return cmp.Or(cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.From, b.From))
+	})
+	return all
 }
 
 // plus adds the row counts of b to a.
@@ -379,9 +414,13 @@ func tokenOf(rec *epochs.Record, sink string) connectors.Token {
 func (q *queryActor) sinksDone(m *sinksDoneMsg) {
 	switch {
 	case m.err == nil:
+		q.retried = ""
 		q.step(epochs.SinksCommitted{Epoch: m.epoch})
 	case fault.KindOf(m.err) == fault.Transient:
-		q.sys.cfg.Log.Warn("sink commit, trying again", "query", q.cfg.Query, "epoch", m.epoch, "error", m.err)
+		if text := m.err.Error(); text != q.retried {
+			q.retried = text
+			q.sys.cfg.Log.Warn("sink commit, trying again", "query", q.cfg.Query, "epoch", m.epoch, "error", m.err)
+		}
 		e := m.epoch
 		q.sys.cfg.Clock.AfterFunc(commitRetry, func() { q.post(&retryCommit{epoch: e}) })
 	default:

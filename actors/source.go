@@ -114,6 +114,7 @@ func (s *subtask) takePolled() bool {
 	if m.b != nil {
 		src.rows += uint64(m.b.Rows())
 		src.idle = false
+		s.wake()
 		s.deliver(0, m.b)
 	}
 	if m.b != nil || m.slot.Payloads > 0 {
@@ -179,6 +180,10 @@ func (s *subtask) noteStatus(slot *connectors.Rows) {
 	if src.status.State != connectors.CaughtUp || rows || old.State != connectors.CaughtUp {
 		src.generation++ // an armed idle timer no longer counts
 		src.armed(false)
+	}
+	if src.status.State != connectors.CaughtUp && src.idle && !src.stopping {
+		src.idle = false // who cannot be asked, or has something to read, is not idle
+		s.wake()
 	}
 	if src.status.State == connectors.CaughtUp && !src.idle && src.idleStop == nil {
 		s.armIdle()

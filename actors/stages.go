@@ -22,6 +22,17 @@ type link struct {
 	side     bool
 }
 
+// shared reports whether every subtask hears all subtasks of all inputs, so that
+// all have the same watermark but for the order in which they hear it.
+func (s *stage) shared() bool {
+	for _, l := range s.ins {
+		if l.kind == ForwardEdge {
+			return false
+		}
+	}
+	return s.source == nil
+}
+
 // name is the name of the last node, for messages.
 func (s *stage) name() string {
 	switch {

@@ -14,13 +14,14 @@ import (
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
-// silence is why a subtask will send no rows.
+// silence is what a subtask has to tell its consumers about the rows to come.
 type silence uint8
 
 const (
-	speaks   silence = iota
-	goesIdle         // for the time being
-	ends
+	speaks   silence = iota // nothing new
+	wakes                   // it is idle no longer
+	goesIdle                // it will send no rows for the time being
+	ends                    // nor ever
 )
 
 // subtask is the actor of one subtask of a stage. Its fields belong to the
@@ -47,6 +48,7 @@ type subtask struct {
 	opened  bool
 	opening *openedMsg // what the worker opens, until it is taken over
 	changed bool       // the query actor knows that there is something to commit
+	catchUp bool       // the chain is being brought to the restored watermark
 
 	inlets []*inlet
 	next   int // where the search for an element starts, for fairness
@@ -57,6 +59,7 @@ type subtask struct {
 	chain  *operator.Chain
 	// silence is what the consumers are to be told as soon as the chain is at rest.
 	silence silence
+	quiet   bool   // they have been told that the subtask is idle
 	worker  Worker // opening, restoring, storing segments
 	from    *epochs.Record
 
@@ -180,6 +183,7 @@ func (s *subtask) work() {
 			s.atMarker()
 		default:
 			s.noteBlocked(false)
+			s.catchUp = false
 			if !s.takeNext() {
 				s.encodeSlice()
 				return
@@ -243,20 +247,22 @@ func (s *subtask) accept(k int, in *inlet, el messages.Element) {
 	switch el := el.(type) {
 	case *messages.Batch:
 		in.idle = false
+		s.wake()
 		s.returnCredit(in, 1, el.Size())
 		s.deliver(in.input, s.remark(in, el))
 	case messages.Watermark:
 		in.idle = false
+		s.wake()
 		in.wm = max(in.wm, el.At)
 		s.advance()
 	case messages.Idle:
 		in.idle = true
 		s.advance()
-		s.quiet()
+		s.rest()
 	case messages.End:
 		in.ended = true
 		s.advance()
-		s.quiet()
+		s.rest()
 	case messages.Marker:
 		aligned, err := s.barrier.aligner.Marker(k, el)
 		if err != nil {
@@ -284,9 +290,18 @@ func (s *subtask) advance() {
 	}
 }
 
-// quiet notes what the consumers must be told when no input sends anything for
+// wake ends the idleness that the consumers have been told of. Rows alone do not:
+// they may all go to one consumer, or be filtered out, and the others would go on
+// without this subtask's watermark.
+func (s *subtask) wake() {
+	if s.quiet {
+		s.quiet, s.silence = false, wakes
+	}
+}
+
+// rest notes what the consumers must be told when no input sends anything for
 // the time being, or ever.
-func (s *subtask) quiet() {
+func (s *subtask) rest() {
 	ended := true
 	for _, in := range s.inlets {
 		if !in.idle && !in.ended {
@@ -304,11 +319,17 @@ func (s *subtask) quiet() {
 func (s *subtask) fallSilent() {
 	was := s.silence
 	s.silence = speaks
-	if was == ends {
+	switch was {
+	case ends:
 		s.broadcast(messages.End{})
-		return
+	case goesIdle:
+		s.quiet = true
+		s.broadcast(messages.Idle{})
+	default:
+		for _, o := range s.outlet {
+			o.send(messages.Watermark{At: o.wm})
+		}
 	}
-	s.broadcast(messages.Idle{})
 }
 
 func (s *subtask) broadcast(el messages.Element) {
@@ -335,6 +356,9 @@ func (s *subtask) returnCredit(in *inlet, batches, bytes int) {
 // Emit takes a batch that leaves the chain (operator.ChainOutput).
 func (s *subtask) Emit(b *messages.Batch) {
 	s.lastNode().RowsOut.Add(int64(b.Rows()))
+	if s.catchUp {
+		s.tellChanged()
+	}
 	if s.sink != nil {
 		s.sink.write(b)
 		return

@@ -24,6 +24,17 @@ type Record struct {
 	Chains []Chain
 	// Counters balance per operator; see package operator.
 	Counters []Counters
+	// Ranges has, for the few operators whose subtasks had reached different
+	// watermarks, the one of each range of key groups.
+	Ranges []RangeWatermark
+}
+
+// RangeWatermark is the watermark that the key groups [From, To) of an operator
+// had been brought to.
+type RangeWatermark struct {
+	Operator  string
+	From, To  uint16
+	Watermark messages.EventTime // NoEventTime: none yet
 }
 
 // Plan identifies what ran: enough to decide whether another plan may go on
@@ -91,7 +102,7 @@ type Counters struct {
 	Adopted, Evicted uint64
 	// StateRows and StateBytes are what the operator holds at the epoch.
 	StateRows, StateBytes int64
-	// Watermark is the combined watermark the operator's subtasks had reached,
-	// the same for all of them; NoEventTime: none yet.
+	// Watermark is the combined watermark the operator's subtasks had reached, the
+	// lowest if they differ (see Record.Ranges); NoEventTime: none yet.
 	Watermark messages.EventTime
 }

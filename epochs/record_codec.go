@@ -100,6 +100,9 @@ func recordToWire(r *Record) *wire.CommitRecord {
 			Watermark: watermarkToWire(c.Watermark),
 		})
 	}
+	for _, w := range r.Ranges {
+		m.Ranges = append(m.Ranges, &wire.CommitRange{Operator: w.Operator, From: uint32(w.From), To: uint32(w.To), Watermark: watermarkToWire(w.Watermark)})
+	}
 	return m
 }
 
@@ -179,6 +182,12 @@ func recordFromWire(m *wire.CommitRecord) (*Record, error) {
 			Adopted: c.GetAdopted(), Evicted: c.GetEvicted(), StateRows: c.GetStateRows(), StateBytes: c.GetStateBytes(),
 			Watermark: watermarkFromWire(c.Watermark),
 		})
+	}
+	for _, w := range m.GetRanges() {
+		if w.GetFrom() > math.MaxUint16 || w.GetTo() > math.MaxUint16 {
+			return nil, fmt.Errorf("watermarks of operator %q: key groups [%d, %d)", w.GetOperator(), w.GetFrom(), w.GetTo())
+		}
+		r.Ranges = append(r.Ranges, RangeWatermark{Operator: w.GetOperator(), From: uint16(w.GetFrom()), To: uint16(w.GetTo()), Watermark: watermarkFromWire(w.Watermark)})
 	}
 	return r, nil
 }

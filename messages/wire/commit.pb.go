@@ -56,6 +56,7 @@ type CommitRecord struct {
 	Sinks         []*CommitSink          `protobuf:"bytes,11,rep,name=sinks,proto3" json:"sinks,omitempty"`
 	Chains        []*CommitChains        `protobuf:"bytes,12,rep,name=chains,proto3" json:"chains,omitempty"`
 	Counters      []*CommitCounters      `protobuf:"bytes,13,rep,name=counters,proto3" json:"counters,omitempty"`
+	Ranges        []*CommitRange         `protobuf:"bytes,14,rep,name=ranges,proto3" json:"ranges,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -177,6 +178,13 @@ func (x *CommitRecord) GetChains() []*CommitChains {
 func (x *CommitRecord) GetCounters() []*CommitCounters {
 	if x != nil {
 		return x.Counters
+	}
+	return nil
+}
+
+func (x *CommitRecord) GetRanges() []*CommitRange {
+	if x != nil {
+		return x.Ranges
 	}
 	return nil
 }
@@ -713,11 +721,80 @@ func (x *CommitCounters) GetWatermark() int64 {
 	return 0
 }
 
+// CommitRange is the watermark of a range of key groups.
+type CommitRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operator      string                 `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
+	From          uint32                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	To            uint32                 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
+	Watermark     *int64                 `protobuf:"zigzag64,4,opt,name=watermark,proto3,oneof" json:"watermark,omitempty"` // microseconds; absent: none yet
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommitRange) Reset() {
+	*x = CommitRange{}
+	mi := &file_commit_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommitRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommitRange) ProtoMessage() {}
+
+func (x *CommitRange) ProtoReflect() protoreflect.Message {
+	mi := &file_commit_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommitRange.ProtoReflect.Descriptor instead.
+func (*CommitRange) Descriptor() ([]byte, []int) {
+	return file_commit_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CommitRange) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+func (x *CommitRange) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *CommitRange) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *CommitRange) GetWatermark() int64 {
+	if x != nil && x.Watermark != nil {
+		return *x.Watermark
+	}
+	return 0
+}
+
 var File_commit_proto protoreflect.FileDescriptor
 
 const file_commit_proto_rawDesc = "" +
 	"\n" +
-	"\fcommit.proto\x12\fstreamd.wire\"\xef\x03\n" +
+	"\fcommit.proto\x12\fstreamd.wire\"\xa2\x04\n" +
 	"\fCommitRecord\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04prev\x18\x02 \x01(\x04R\x04prev\x12\x18\n" +
@@ -733,7 +810,8 @@ const file_commit_proto_rawDesc = "" +
 	" \x03(\v2\x1a.streamd.wire.CommitSourceR\asources\x12.\n" +
 	"\x05sinks\x18\v \x03(\v2\x18.streamd.wire.CommitSinkR\x05sinks\x122\n" +
 	"\x06chains\x18\f \x03(\v2\x1a.streamd.wire.CommitChainsR\x06chains\x128\n" +
-	"\bcounters\x18\r \x03(\v2\x1c.streamd.wire.CommitCountersR\bcounters\"\xb2\x01\n" +
+	"\bcounters\x18\r \x03(\v2\x1c.streamd.wire.CommitCountersR\bcounters\x121\n" +
+	"\x06ranges\x18\x0e \x03(\v2\x19.streamd.wire.CommitRangeR\x06ranges\"\xb2\x01\n" +
 	"\n" +
 	"CommitPlan\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x12!\n" +
@@ -790,6 +868,13 @@ const file_commit_proto_rawDesc = "" +
 	"stateBytes\x12!\n" +
 	"\twatermark\x18\r \x01(\x12H\x00R\twatermark\x88\x01\x01B\f\n" +
 	"\n" +
+	"_watermark\"~\n" +
+	"\vCommitRange\x12\x1a\n" +
+	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\x12!\n" +
+	"\twatermark\x18\x04 \x01(\x12H\x00R\twatermark\x88\x01\x01B\f\n" +
+	"\n" +
 	"_watermarkB-Z+github.com/streamd-io/streamd/messages/wireb\x06proto3"
 
 var (
@@ -804,7 +889,7 @@ func file_commit_proto_rawDescGZIP() []byte {
 	return file_commit_proto_rawDescData
 }
 
-var file_commit_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_commit_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_commit_proto_goTypes = []any{
 	(*CommitRecord)(nil),   // 0: streamd.wire.CommitRecord
 	(*CommitPlan)(nil),     // 1: streamd.wire.CommitPlan
@@ -813,6 +898,7 @@ var file_commit_proto_goTypes = []any{
 	(*CommitSink)(nil),     // 4: streamd.wire.CommitSink
 	(*CommitChains)(nil),   // 5: streamd.wire.CommitChains
 	(*CommitCounters)(nil), // 6: streamd.wire.CommitCounters
+	(*CommitRange)(nil),    // 7: streamd.wire.CommitRange
 }
 var file_commit_proto_depIdxs = []int32{
 	1, // 0: streamd.wire.CommitRecord.plan:type_name -> streamd.wire.CommitPlan
@@ -820,12 +906,13 @@ var file_commit_proto_depIdxs = []int32{
 	4, // 2: streamd.wire.CommitRecord.sinks:type_name -> streamd.wire.CommitSink
 	5, // 3: streamd.wire.CommitRecord.chains:type_name -> streamd.wire.CommitChains
 	6, // 4: streamd.wire.CommitRecord.counters:type_name -> streamd.wire.CommitCounters
-	2, // 5: streamd.wire.CommitPlan.operators:type_name -> streamd.wire.CommitOperator
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7, // 5: streamd.wire.CommitRecord.ranges:type_name -> streamd.wire.CommitRange
+	2, // 6: streamd.wire.CommitPlan.operators:type_name -> streamd.wire.CommitOperator
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_commit_proto_init() }
@@ -835,13 +922,14 @@ func file_commit_proto_init() {
 	}
 	file_commit_proto_msgTypes[3].OneofWrappers = []any{}
 	file_commit_proto_msgTypes[6].OneofWrappers = []any{}
+	file_commit_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commit_proto_rawDesc), len(file_commit_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

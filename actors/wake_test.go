@@ -1,0 +1,260 @@
+package actors
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/streamd-io/streamd/actors/operator"
+	"github.com/streamd-io/streamd/actors/operator/eventtime"
+	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/epochs/memstore"
+	"github.com/streamd-io/streamd/messages"
+)
+
+var timedSchema = messages.NewSchema(
+	messages.Field{Name: "k", Type: messages.T(messages.BigInt)},
+	messages.Field{Name: "at", Type: messages.T(messages.Timestamp)},
+)
+
+// fedSource has two partitions whose rows (k, at) a test sends one by one; in
+// between they are caught up.
+type fedSource struct {
+	feeds [2]chan [2]int64
+}
+
+func newFedSource() *fedSource {
+	s := &fedSource{}
+	for i := range s.feeds {
+		s.feeds[i] = make(chan [2]int64)
+	}
+	return s
+}
+
+func (s *fedSource) Schema() *messages.Schema { return timedSchema }
+func (s *fedSource) Traits() connectors.Traits {
+	return connectors.Traits{Replayable: true, BrokerTime: true}
+}
+func (s *fedSource) Partitions(context.Context) ([]string, error) { return []string{"0", "1"}, nil }
+
+func (s *fedSource) Open(_ context.Context, r connectors.ReadRequest) (connectors.Reader, error) {
+	return &fedReader{rows: s.feeds[r.Partition[0]-'0']}, nil
+}
+
+type fedReader struct {
+	rows chan [2]int64
+	n    uint64
+	told bool
+}
+
+func (r *fedReader) Read(ctx context.Context, dst *connectors.Rows) error {
+	dst.SetOrigin(messages.ID128{Hi: 1})
+	dst.Status.State = connectors.CaughtUp
+	if !r.told {
+		r.told = true
+		return nil
+	}
+	select {
+	case row := <-r.rows:
+		b := dst.Builder()
+		b.Column(0).AppendInt64(row[0])
+		b.Column(1).AppendInt64(row[1])
+		b.EndRow()
+		b.EndUnit(r.n, 0)
+		r.n++
+		dst.Payloads++
+		r.told = false
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (r *fedReader) Committed(context.Context, connectors.Offset) error { return nil }
+func (r *fedReader) Close() error                                       { return nil }
+
+// spy notes what the subtasks of an operator are told.
+type spy struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	wms  map[int]messages.EventTime
+	rows map[int]int
+}
+
+func newSpy() *spy {
+	s := &spy{wms: map[int]messages.EventTime{}, rows: map[int]int{}}
+	s.cond = sync.NewCond(&s.mu)
+	return s
+}
+
+func (s *spy) until(ok func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !ok() {
+		s.cond.Wait()
+	}
+}
+
+func (s *spy) op() operator.Operator { return &spyOp{spy: s} }
+
+type spyOp struct {
+	spy   *spy
+	index int
+}
+
+func (o *spyOp) Open(t *operator.Task) error { o.index = t.Index; return nil }
+func (o *spyOp) Close() error                { return nil }
+func (o *spyOp) Start(wm messages.EventTime) { o.note(wm, 0) }
+
+func (o *spyOp) note(wm messages.EventTime, rows int) {
+	o.spy.mu.Lock()
+	defer o.spy.mu.Unlock()
+	o.spy.rows[o.index] += rows
+	if rows == 0 {
+		o.spy.wms[o.index] = wm
+	}
+	o.spy.cond.Broadcast()
+}
+
+func (o *spyOp) Process(_ int, b *messages.Batch, _ operator.Output) (bool, error) {
+	o.note(0, b.Rows())
+	return false, nil
+}
+
+func (o *spyOp) Watermark(wm messages.EventTime, _ operator.Output) (bool, error) {
+	o.note(wm, 0)
+	return false, nil
+}
+
+// spiedGraph is two partitions with event time and a delay of 5 µs, and a keyed
+// operator with two subtasks.
+func spiedGraph(s *fedSource, w *spy) *Graph {
+	g := NewGraph()
+	src := g.Source("src", SourceSpec{Source: s, IdleTimeout: 5 * time.Millisecond, Rows: func() (*connectors.Rows, error) {
+		return connectors.NewRows(timedSchema, nil, connectors.FailOnError), nil
+	}})
+	timed := g.Operator("time", 0, func() operator.Operator {
+		return eventtime.New(eventtime.Config{Column: 1, Delay: 5 * time.Microsecond})
+	}, Forward(src))
+	keyed := g.Operator("keyed", 2, w.op, Keyed(timed, 0))
+	g.Sink("sink", (&collectSink{}).spec(), Forward(keyed))
+	return g
+}
+
+// keyOf returns a key that belongs to the given one of two subtasks.
+func keyOf(t *testing.T, subtask int) int64 {
+	t.Helper()
+	for k := range int64(1000) {
+		b := messages.NewBuilder(timedSchema)
+		b.Column(0).AppendInt64(k)
+		b.Column(1).AppendInt64(0)
+		b.EndRow()
+		h := operator.HashKeys(nil, b.Finish(), []int{0})
+		if operator.SubtaskOf(operator.GroupOf(h[0]), 2) == subtask {
+			return k
+		}
+	}
+	t.Fatal("no key")
+	return 0
+}
+
+func TestEveryConsumerHearsThatAnIdlePartitionSpeaksAgain(t *testing.T) {
+	sys := NewSystem(SystemConfig{})
+	defer sys.Close()
+	src, w := newFedSource(), newSpy()
+	a, err := sys.Start(t.Context(), AttemptConfig{Graph: spiedGraph(src, w), Query: "q", Attempt: 1, Store: openStore(t), NextEpoch: 1, EpochInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { a.Stop(); <-a.Done() }()
+	k0, k1 := keyOf(t, 0), keyOf(t, 1)
+	src.feeds[1] <- [2]int64{k0, 10}
+	src.feeds[0] <- [2]int64{k0, 105}
+	// Partition 1 has fallen silent: partition 0 decides.
+	w.until(func() bool { return w.wms[0] == 100 && w.wms[1] == 100 })
+	seen := w.rows[0]
+	src.feeds[1] <- [2]int64{k0, 9} // does not move the watermark, and subtask 1 does not get it
+	w.until(func() bool { return w.rows[0] > seen })
+	src.feeds[0] <- [2]int64{k1, 205}
+	w.until(func() bool { return w.rows[1] > 0 })
+	epochDone := make(chan error, 1)
+	a.RequestEpoch(func(err error) { epochDone <- err })
+	if err := <-epochDone; err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wms[0] != w.wms[1] {
+		t.Errorf("watermarks are %d and %d behind the same marker", w.wms[0], w.wms[1])
+	}
+}
+
+func openStore(t *testing.T) epochs.Segments {
+	t.Helper()
+	s, err := memstore.New(memstore.Options{}).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestSubtasksGoOnFromTheirOwnWatermarks(t *testing.T) {
+	rec := &epochs.Record{
+		Epoch: 7, Counters: []epochs.Counters{{Operator: "keyed", Watermark: 100}},
+		Ranges: []epochs.RangeWatermark{{Operator: "keyed", To: 128, Watermark: 100}, {Operator: "keyed", From: 128, To: 256, Watermark: 200}},
+	}
+	for name, c := range map[string]struct {
+		parallelism int
+		want        map[int]messages.EventTime
+	}{
+		"as many subtasks": {2, map[int]messages.EventTime{0: 100, 1: 200}},
+		"more subtasks":    {4, map[int]messages.EventTime{0: 100, 1: 100, 2: 200, 3: 200}},
+		"one catches up":   {1, map[int]messages.EventTime{0: 200}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys := NewSystem(SystemConfig{})
+			defer sys.Close()
+			store := openStore(t)
+			data, err := epochs.EncodeRecord(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Commit(t.Context(), 0, rec.Epoch, data); err != nil {
+				t.Fatal(err)
+			}
+			src, w := newFedSource(), newSpy()
+			g := spiedGraph(src, w)
+			g.nodes[2].parallelism = c.parallelism
+			last := make(chan *epochs.Record, 1)
+			a, err := sys.Start(t.Context(), AttemptConfig{
+				Graph: g, Query: "q", Attempt: 2, Store: store, From: rec, NextEpoch: 8, EpochInterval: time.Hour,
+				OnEpoch: func(r EpochReport) { last <- r.Record },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { a.Stop(); <-a.Done() }()
+			a.RequestEpoch(func(error) {})
+			got := <-last
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if d := cmp.Diff(w.wms, c.want); d != "" {
+				t.Errorf("watermarks (-got +want)\n%s", d)
+			}
+			if c.parallelism == 2 {
+				if d := cmp.Diff(got.Ranges, rec.Ranges); d != "" {
+					t.Errorf("ranges on record (-got +want)\n%s", d)
+				}
+			}
+		})
+	}
+}
