@@ -47,11 +47,13 @@ type queryActor struct {
 	open      map[messages.Epoch]*openEpoch
 	chains    map[chainKey]epochs.Chain
 	base      map[string]epochs.Counters
+	dropped   []epochs.SegmentID // groups of operators that are no longer there
 	requests  []func(error)
 	history   []messages.Epoch // the newest committed epochs, oldest first
 	injected  messages.Epoch
 	changed   bool // there is something to commit, in this attempt
 	draining  bool
+	retried   string // why the last sink commit is being repeated; logged once
 
 	closing  bool
 	finished bool // Finish was reached: the end is a good one
@@ -116,14 +118,27 @@ func newQueryActor(s *System, ctx context.Context, cfg AttemptConfig, a *Attempt
 	if r := cfg.From; r != nil {
 		q.cfg.Incarnation = r.Incarnation
 		q.history = append(q.history, r.Epoch)
-		for _, c := range r.Chains {
-			q.chains[chainKey{c.Operator, c.Group}] = c
-		}
+		q.takeChains(r.Chains)
 		for _, c := range r.Counters {
 			q.base[c.Operator] = c
 		}
 	}
 	return q
+}
+
+// takeChains goes on with the chains of a record. State of operators that the
+// graph no longer has is given up with the first epoch.
+func (q *queryActor) takeChains(chains []epochs.Chain) {
+	have := map[string]bool{}
+	for _, n := range q.cfg.Graph.nodes {
+		have[n.name] = true
+	}
+	for _, c := range chains {
+		q.chains[chainKey{c.Operator, c.Group}] = c
+		if gone := c.Segments == 1 && c.BaseBytes == 0; !have[c.Operator] && !gone {
+			q.dropped = append(q.dropped, epochs.SegmentID{Operator: c.Operator, Group: c.Group})
+		}
+	}
 }
 
 // Receive handles one message.
