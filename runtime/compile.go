@@ -43,6 +43,11 @@ func (sc *script) compile(p *prepared) bool {
 	c, err := plan.Compile(p.node, cfg)
 	if err != nil {
 		if errs, ok := errors.AsType[plan.Errors](err); ok {
+			for _, e := range errs {
+				if e.Span == (sql.Span{}) { // about the query as a whole
+					e.Span = p.nameSpan
+				}
+			}
 			sc.fail(errs...)
 		} else {
 			sc.fail(configError(p.nameSpan, "ANALYSIS_ERROR", "%v", err))

@@ -56,11 +56,14 @@ func scriptError(name, src string, errs []*sql.Error) error {
 		return nil
 	}
 	out := &ScriptError{}
+	src, hide := redact(src)
 	for _, e := range errs {
+		shown := *e
+		shown.Msg, shown.Hint = hide(e.Msg), hide(e.Hint)
 		line, col := sql.Position(src, e.Span.Start)
 		out.Diagnostics = append(out.Diagnostics, Diagnostic{
-			Class: e.Class, Message: e.Msg, Hint: e.Hint, Line: line, Column: col,
-			text: strings.TrimRight(sql.Render(name, src, e), "\n"),
+			Class: e.Class, Message: shown.Msg, Hint: shown.Hint, Line: line, Column: col,
+			text: strings.TrimRight(sql.Render(name, src, &shown), "\n"),
 		})
 	}
 	return out

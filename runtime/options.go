@@ -1,12 +1,14 @@
 package runtime
 
 import (
+	"errors"
 	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/streamd-io/streamd/connectors/option"
+	"github.com/streamd-io/streamd/messages/fault"
 	"github.com/streamd-io/streamd/runtime/internal/sql"
 )
 
@@ -50,6 +52,20 @@ func (s *Session) queryOptions(own, sets []sql.Option) (option.Values, []*sql.Er
 		}
 	}
 	return v, errs
+}
+
+// checkDefaults finds faults in the options that hold for all queries.
+func (s *Session) checkDefaults() error {
+	_, errs := s.queryOptions(nil, nil)
+	var out []error
+	for _, e := range errs {
+		text := e.Msg
+		if e.Hint != "" {
+			text += " (" + e.Hint + ")"
+		}
+		out = append(out, fault.New(fault.Config, "default query options: %s", text))
+	}
+	return errors.Join(out...)
 }
 
 // trigger reads the option of that name: whether the query reads only what is

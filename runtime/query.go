@@ -175,9 +175,10 @@ func (q *Query) Stop(ctx context.Context) error {
 		return q.runner.Err()
 	case <-ctx.Done():
 	}
+	why := q.Status().Message
 	q.runner.Stop()
 	<-q.runner.Done()
-	return fmt.Errorf("query %q did not drain: %w", q.name, ctx.Err())
+	return fmt.Errorf("query %q did not drain in time (%s); it goes on from its last epoch at the next start: %w", q.name, why, ctx.Err())
 }
 
 // ender is implemented by sources that can say where their partitions end now.

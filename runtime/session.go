@@ -40,11 +40,13 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "")
 	}
-	st, err := openStores(&cfg)
-	if err != nil {
+	s := &Session{cfg: cfg, registry: reg, catalog: newCatalog(), sys: cfg.System}
+	if err := s.checkDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Session{cfg: cfg, registry: reg, stores: st, catalog: newCatalog(), sys: cfg.System}
+	if s.stores, err = openStores(&cfg); err != nil {
+		return nil, err
+	}
 	if s.sys == nil {
 		s.sys = actors.NewSystem(actors.SystemConfig{Log: cfg.Log})
 		s.ownSys = true

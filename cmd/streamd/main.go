@@ -60,14 +60,13 @@ func main() {
 func realMain(args []string) int {
 	var c cli
 	stop := -1
-	parser, err := kong.New(&c,
+	parser, err := kong.New(&c, append(helpOptions(),
 		kong.Name("streamd"),
 		kong.Description("Continuous streaming queries with exactly-once results."),
 		kong.DefaultEnvars("STREAMD"),
 		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 		kong.Exit(func(code int) { stop = code }),
-	)
+	)...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "streamd:", err)
 		return exitUsage

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -94,21 +95,29 @@ type job struct {
 
 func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, j *job) error {
 	log := j.log
-	for _, q := range c.Fresh {
-		if err := s.Fresh(q); err != nil {
+	var address net.Listener
+	if c.HTTP != "" {
+		l, err := httpapi.Bind(ctx, c.HTTP)
+		if err != nil {
 			return err
 		}
+		address = l
+		defer l.Close() //nolint:errcheck // the server closes it, if it came to that
+	}
+	// Nothing may be forgotten for a file that cannot run.
+	if err := s.Validate(ctx, j.name, j.text); err != nil {
+		return err
+	}
+	if err := c.forget(s, log); err != nil {
+		return err
 	}
 	s.AddListener(&stateLog{log: log})
 	if err := s.ExecNamed(ctx, j.name, j.text); err != nil {
 		return err
 	}
 	c.reportStored(s, log)
-	if c.HTTP != "" {
-		srv, err := httpapi.Listen(ctx, c.HTTP, s)
-		if err != nil {
-			return err
-		}
+	if address != nil {
+		srv := httpapi.Serve(address, s)
 		log.Info("serving http", "address", "http://"+srv.Addr())
 		defer func() {
 			if err := srv.Close(); err != nil {
@@ -121,6 +130,25 @@ func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, j *job) err
 		return nil
 	}
 	return c.wait(ctx, s, log, j.signals)
+}
+
+// forget carries out --fresh.
+func (c *runCmd) forget(s *runtime.Session, log *slog.Logger) error {
+	stored, err := s.Stored()
+	if err != nil {
+		return err
+	}
+	for _, q := range c.Fresh {
+		if !slices.Contains(stored, q) {
+			log.Warn("--fresh: there is no checkpoint of a query of that name", "query", q, "checkpoints", strings.Join(stored, ", "))
+			continue
+		}
+		if err := s.Fresh(q); err != nil {
+			return err
+		}
+		log.Info("checkpoint removed (--fresh)", "query", q)
+	}
+	return nil
 }
 
 // reportStored lists the queries that have a checkpoint but are not in the file.
@@ -158,15 +186,10 @@ func (c *runCmd) wait(ctx context.Context, s *runtime.Session, log *slog.Logger,
 	}()
 	stopCtx, cancel := context.WithTimeout(ctx, c.ShutdownTimeout)
 	defer cancel()
-	if err := s.Stop(stopCtx); err != nil {
+	if err := s.Stop(stopCtx); err != nil && stopCtx.Err() != nil {
 		return &exitError{code: exitFailed, err: err}
 	}
-	for _, q := range s.Queries() {
-		if p := q.LastProgress(); p != nil {
-			log.Info("drained", "query", q.Name(), "epoch", p.BatchID)
-		}
-	}
-	return outcome(s, nil)
+	return outcome(s, nil) // queries that have failed were logged
 }
 
 // waitQueries waits until all queries are over, or until the first one failed if
@@ -214,7 +237,12 @@ func (l *stateLog) OnStarted(q *runtime.Query) {
 }
 func (l *stateLog) OnProgress(*runtime.Query, *runtime.Progress) {}
 func (l *stateLog) OnTerminated(q *runtime.Query, err error) {
-	if err == nil {
+	if err != nil {
+		return // logged by the engine
+	}
+	if p := q.LastProgress(); p != nil {
+		l.log.Info("query "+q.Status().State, "query", q.Name(), "epoch", p.BatchID)
+	} else {
 		l.log.Info("query "+q.Status().State, "query", q.Name())
 	}
 }

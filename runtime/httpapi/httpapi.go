@@ -143,9 +143,19 @@ type Server struct {
 	done chan error
 }
 
-// Listen starts a server. Addresses that are not loopback are refused, since
-// there is no authentication.
+// Listen starts a server: Bind and Serve in one.
 func Listen(ctx context.Context, addr string, s *runtime.Session) (*Server, error) {
+	l, err := Bind(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return Serve(l, s), nil
+}
+
+// Bind takes the address; requests wait until Serve. A daemon binds before it
+// starts queries, so that an address it cannot have leaves nothing started.
+// Addresses that are not loopback are refused, since there is no authentication.
+func Bind(ctx context.Context, addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("http address %q: want HOST:PORT, for instance 127.0.0.1:8080", addr)
@@ -158,6 +168,11 @@ func Listen(ctx context.Context, addr string, s *runtime.Session) (*Server, erro
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
+	return l, nil
+}
+
+// Serve answers requests on l, which it takes over.
+func Serve(l net.Listener, s *runtime.Session) *Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	srv := &Server{addr: l.Addr(), done: make(chan error, 1), http: &http.Server{
@@ -165,7 +180,7 @@ func Listen(ctx context.Context, addr string, s *runtime.Session) (*Server, erro
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}}
 	go func() { srv.done <- srv.http.Serve(l) }()
-	return srv, nil
+	return srv
 }
 
 // Addr is the address the server listens on.

@@ -38,7 +38,7 @@ func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (prog
 	if cfg.From != nil {
 		from = cfg.From.Epoch
 	}
-	cfg.OnRunning = r.running
+	cfg.OnRunning = func() { r.running(from) }
 	a, err := r.cfg.System.Start(ctx, cfg)
 	if err != nil {
 		return false, false, fault.Wrap(fault.Config, err, "")
@@ -64,8 +64,11 @@ func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (prog
 	return a.Last() > from, a.Final(), a.Err()
 }
 
-// running notes that the attempt's sources read.
-func (r *Runner) running() {
+// running notes that the attempt's sources read, from behind the given epoch.
+func (r *Runner) running(from messages.Epoch) {
+	if from > 0 {
+		r.cfg.Log.Info("query goes on from its checkpoint", "query", r.cfg.Query, "epoch", from)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state < Stopping {

@@ -1,0 +1,64 @@
+package main
+
+import "github.com/alecthomas/kong"
+
+// helpOptions make the help of every command fit on a screen: variables are
+// explained once instead of beside each flag.
+func helpOptions() []kong.Option {
+	return []kong.Option{
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
+	}
+}
+
+const variables = "\n\nFlags can be set by variables: --log-level is STREAMD_LOG_LEVEL."
+
+// Help shows examples.
+func (*cli) Help() string {
+	return `Examples:
+
+  streamd demo              everything in one process, to look at
+  streamd run queries.sql   run a file; the same command resumes` + variables
+}
+
+// Help shows examples.
+func (*runCmd) Help() string {
+	return `Examples:
+
+  streamd run queries.sql --dir /var/lib/streamd --http 127.0.0.1:8080
+  streamd run - --available-now < backfill.sql
+
+Exit codes: 0 ended or drained, 1 a query failed, 2 usage or SQL error, 3 a checkpoint does not fit.` + variables
+}
+
+// Help shows examples.
+func (*validateCmd) Help() string {
+	return `Examples:
+
+  streamd validate queries.sql
+  streamd validate queries.sql --against /var/lib/streamd` + variables
+}
+
+// Help shows examples.
+func (*explainCmd) Help() string {
+	return `Examples:
+
+  streamd explain queries.sql
+  streamd explain - --set output_mode=update < queries.sql` + variables
+}
+
+// Help shows examples.
+func (*demoCmd) Help() string {
+	return `Examples:
+
+  streamd demo
+  streamd demo --rate 50000 --duration 30s --json` + variables
+}
+
+// Help shows examples.
+func (*versionCmd) Help() string {
+	return `Examples:
+
+  streamd version
+  streamd version --json`
+}
