@@ -72,6 +72,7 @@ func (p *partition) generate(n int, delay, span time.Duration) {
 		case 2:
 			ts -= delay.Microseconds() + int64(r.IntN(300))
 		}
+		ts -= ts % p.r.grain
 		p.rows = append(p.rows, row{int64(p.number), int64(o), int64(r.IntN(p.r.keys)), ts, int64(r.IntN(1000))})
 		if r.IntN(4) == 0 {
 			at += time.Duration(r.Int64N(int64(2*step) + 1))

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 type mutant struct {
 	name  string
 	edits []edit
+	test  string // that finds it, if not TestSeeds
 }
 
 type edit struct{ file, old, new string }
@@ -35,81 +37,81 @@ const (
 var mutants = []mutant{
 	{"markers are not aligned", []edit{
 		{"epochs/aligner.go", "{ return a.arrived[input] }", "{ return false }"},
-	}},
+	}, ""},
 	{"sources are told that an epoch is durable before its record is", []edit{
 		{recordsGo, "q.writeRecord(a.Epoch, a.Prev)", "q.toSources(&committedMsg{epoch: a.Epoch})\n\t\tq.writeRecord(a.Epoch, a.Prev)"},
-	}},
+	}, ""},
 	{"a marker overtakes rows that wait for credit", []edit{
 		{"actors/outlet.go", "if o.head == len(o.pending) && o.admits(el) {", "if _, rows := el.(*messages.Batch); !rows || o.head == len(o.pending) && o.admits(el) {"},
-	}},
+	}, ""},
 	{"epoch numbers are used again", []edit{
 		{"test/sim/run_test.go", "NextEpoch: highest + 1,", "NextEpoch: recordEpoch(from) + 1,"},
-	}},
+	}, ""},
 	{"timers are lost when state is restored", []edit{
 		{stateDir + "restore.go", "r.s.queueTimer(e.t, e.id, int64(timer^timerBias))", ""},
-	}},
+	}, ""},
 	{"rows of a window that ends at the watermark are not late", []edit{
 		{"actors/operator/aggregate/ingest.go", "o.slices.lastEnd(slice) <= int64(o.wm)", "o.slices.lastEnd(slice) < int64(o.wm)"},
-	}},
+	}, ""},
 	{"entries that change while a snapshot is encoded miss the next one", []edit{
 		{stateDir + "table.go", "		t.s.encodeEarly(t, id)\n", "		t.s.encodeEarly(t, id)\n\t\treturn\n"},
-	}},
+	}, ""},
 	{"credit is only returned in pairs", []edit{
 		{"actors/subtask.go", "if in.freedBatches*4 < s.cfg.Window && !in.empty() {", "if in.freedBatches < 2 {"},
-	}},
+	}, ""},
 	{"a source sends the marker before the rows of its chain", []edit{
 		{"actors/barrier.go", "func (s *subtask) inject(m messages.Marker) { s.barrier.start(m) }", "func (s *subtask) inject(m messages.Marker) { s.barrier.start(m); s.broadcast(m) }"},
 		{"actors/barrier.go", "	s.broadcast(b.marker)\n", "	if s.source == nil {\n\t\ts.broadcast(b.marker)\n\t}\n"},
-	}},
+	}, ""},
 	{"offsets run ahead of processing", []edit{
 		{sourceGo, "	src.ready = append(src.ready, m)\n", "	src.ready = append(src.ready, m)\n\tif len(m.slot.Next) > 0 {\n\t\tsrc.offset = append(src.offset[:0], m.slot.Next...)\n\t}\n"},
-	}},
+	}, ""},
 	{"sinks commit before the record is written", []edit{
 		{recordsGo, "	data, err := epochs.EncodeRecord(rec)\n", "	for _, s := range sinks {\n\t\tif err := s.committer.Commit(ctx, rec.Epoch, tokenOf(rec, s.node.name)); err != nil {\n\t\t\treturn 0, err\n\t\t}\n\t}\n\tdata, err := epochs.EncodeRecord(rec)\n"},
-	}},
+	}, ""},
 	{"old attempts are not fenced", []edit{
 		{brokerGo, "	k.fence = c.attempt\n", ""},
-	}},
+	}, ""},
 	{"the adoption set is not saved", []edit{
 		{brokerGo, "	t.Adopted = append(t.Adopted, left...)\n", ""},
-	}},
+	}, ""},
 	{"recovery does not scan", []edit{
 		{brokerGo, "range k.log[t.ScanFrom:] {", "range k.log[len(k.log):] {"},
-	}},
+	}, ""},
 	{"the watermark of the last input is ignored", []edit{
 		{inletGo, "	for _, in := range s.inlets {\n\t\thigh", "	for _, in := range s.inlets[:max(1, len(s.inlets)-1)] {\n\t\thigh"},
 		{inletGo, "	for _, o := range s.inlets {\n", "	for _, o := range s.inlets[:max(1, len(s.inlets)-1)] {\n"},
-	}},
+	}, ""},
 	{"a batch is not split where the watermark acts", []edit{
 		{"actors/operator/chain_split.go", "if s.wmk == nil || s.cur.mark", "if true || s.cur.mark"},
-	}},
+	}, ""},
 	{"counters of earlier attempts are forgotten", []edit{
 		{recordsGo, "plus(*c, q.base[c.Operator])", "*c"},
-	}},
+	}, ""},
 	{"a sink commit that failed is not repeated", []edit{
 		{recordsGo, "q.post(&retryCommit{epoch: e})", "_ = e"},
-	}},
+	}, ""},
 	{"rows are written behind a failed write", []edit{
 		{sinkGo, "k.broken = err != nil", "k.broken = false"},
-	}},
+	}, ""},
 	{"the end overtakes the last rows", []edit{
 		{sourceGo, "s.silence = ends //", "s.broadcast(messages.End{}) //"},
-	}},
+	}, ""},
 	{"a source that is held up is never idle again", []edit{
 		{sourceGo, "		s.armIdle() // held up", "		// held up"},
-	}},
+	}, "TestSourcesHeldUpBecomeIdle"},
 	{"restored watermarks are not announced", []edit{
 		{openGo, "		o.watermark(m.wm)\n", "		_ = o\n"},
-	}},
+	}, ""},
 	{"old segments are dropped together with those of the epoch in flight", []edit{
 		{recordsGo, "q.injected+1", "q.injected"},
-	}},
+	}, ""},
 	{"a restored timer that fires before the start ends the attempt", []edit{
 		{queryGo, "		if q.coord != nil {\n\t\t\tq.step(epochs.Changed{})", "		if true {\n\t\t\tq.step(epochs.Changed{})"},
-	}},
+	}, "TestTimersFireWhileOthersRestore"},
 	{"a stage has subtasks that nobody feeds", []edit{
 		{"actors/stages.go", "s.parallelism = min(s.parallelism, s.fed())", "_ = s.fed()"},
-	}},
+	}, ""},
 }
 
 // apply writes the mutated files and the overlay for them, and returns its path.
@@ -173,7 +175,7 @@ func TestMutants(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("build: %v\n%s", err, out)
 			}
-			run := exec.CommandContext(t.Context(), bin, "-test.run", "^TestSeeds$")
+			run := exec.CommandContext(t.Context(), bin, "-test.run", "^"+cmp.Or(m.test, "TestSeeds")+"$")
 			run.Env = append(os.Environ(), "SIM_SEEDS=2000", "SIM_FAILURES=1", "SIM_SEED=")
 			out, err := run.CombinedOutput()
 			seed := seedOf.FindSubmatch(out)

@@ -44,6 +44,7 @@ type run struct {
 	delay       time.Duration
 	size, slide int64
 	keys        int
+	grain       int64
 	single      bool // sinks want one writer
 	fastest     bool // the input that is ahead sets the watermark
 	emit        time.Duration
@@ -90,15 +91,14 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.plan = &plans[rng.IntN(len(plans))]
 	r.idle = []time.Duration{-1, idleAfter}[rng.IntN(2)]
 	r.bounded = rng.IntN(8) == 0
-	r.delay = time.Duration(20+rng.IntN(200)) * time.Microsecond
+	r.grain = []int64{1, 10}[rng.IntN(2)] // with 10, event times meet the ends of windows
+	r.delay = time.Duration(10*(2+rng.IntN(20))) * time.Microsecond
 	r.size = int64(50 + 10*rng.IntN(30))
 	r.slide = r.size
 	if rng.IntN(3) == 0 {
 		r.slide = 10 * (1 + rng.Int64N(r.size/10))
 	}
-	if rng.IntN(2) == 0 {
-		r.emit = time.Duration(1+rng.IntN(20)) * time.Millisecond
-	}
+	r.emit = []time.Duration{0, time.Millisecond, time.Duration(1+rng.IntN(20)) * time.Millisecond}[rng.IntN(3)]
 	r.interval = time.Duration(1+rng.IntN(50)) * time.Millisecond
 	r.window = []int{1, 1, 2, 3, 4, 16}[rng.IntN(6)]
 	r.batch = 1 + rng.IntN(8)

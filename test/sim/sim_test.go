@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -179,6 +180,62 @@ func TestSeeds(t *testing.T) {
 	d := time.Since(began)
 	t.Logf("%d runs, %d steps each, in %v: %.0f runs a minute", next.Load()-2, steps.Load()/max(1, next.Load()-2), d.Round(time.Millisecond), float64(next.Load()-2)/d.Minutes())
 	report(t, covered, total)
+}
+
+// TestSourcesHeldUpBecomeIdle has sinks that take nothing for longer than the
+// idle timeout, while a source is left with its last rows: when they are through,
+// it must be found idle all the same.
+func TestSourcesHeldUpBecomeIdle(t *testing.T) {
+	h := &harness{}
+	defer h.close()
+	for seed := range uint64(300) {
+		r := newRun(seed, h.system(), &h.w)
+		r.plan = &plans[seed%2]
+		r.idle, r.bounded, r.batch, r.faults = idleAfter, false, 1, nil
+		r.w.deaf, r.w.slow = 3*idleAfter, 0
+		p := r.parts[0]
+		p.rows, p.arrive, p.flaky = nil, nil, false
+		p.generate(10+int(seed/2)%30, r.delay, 10*time.Millisecond)
+		r.parts, r.sources = r.parts[:1], r.sources[:1]
+		r.sources[0].parts = r.parts
+		r.kinds, r.sinks = nil, nil
+		r.sinks = append(r.sinks, r.newSink(0))
+		r.w.events = append(r.w.events[:0], p.arrive...)
+		r.simulate()
+		if r.failure != "" {
+			t.Fatalf("%s\n\t%s", r, r.failure)
+		}
+	}
+}
+
+// TestTimersFireWhileOthersRestore has crashes and slow restores under a query
+// that coalesces its output: the timers of operators that are ready early fire
+// before the attempt runs.
+func TestTimersFireWhileOthersRestore(t *testing.T) {
+	h := &harness{}
+	defer h.close()
+	changing := slices.IndexFunc(plans, func(p plan) bool { return p.grouped == changes })
+	for seed := range uint64(300) {
+		r := newRun(seed, h.system(), &h.w)
+		if r.plan.sources != 1 {
+			continue
+		}
+		r.plan = &plans[changing]
+		r.bounded, r.emit, r.w.slow = false, time.Millisecond, 40
+		r.kinds, r.sinks = nil, nil
+		r.sinks = append(r.sinks, r.newSink(0))
+		for _, p := range r.parts {
+			p.flaky = false
+		}
+		r.faults = nil
+		for range 6 {
+			r.faults = append(r.faults, plannedFault{effect: dies, after: 50 + r.rng.IntN(300)})
+		}
+		r.simulate()
+		if r.failure != "" {
+			t.Fatalf("%s\n\t%s", r, r.failure)
+		}
+	}
 }
 
 // report lists what happened and fails if some fault never struck.

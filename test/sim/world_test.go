@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/streamd-io/streamd/actors"
@@ -34,6 +35,7 @@ type world struct {
 	policy policy
 	now    time.Duration
 	skew   time.Duration // of the wall clock
+	deaf   time.Duration // how long writers do nothing at first
 	jitter int           // one in so many looks at the clock takes a while
 	slow   int           // percent of tasks that take a while
 	steps  []func()
@@ -108,6 +110,9 @@ type worker struct {
 // Worker makes a world an executor (actors.Executor).
 func (w *world) Worker(name string, failed func(error)) actors.Worker {
 	k := &worker{w: w, name: name, failed: failed}
+	if w.deaf > 0 && strings.HasPrefix(name, "writer of ") {
+		k.until = w.now + w.deaf
+	}
 	w.work = append(w.work, k)
 	return k
 }
