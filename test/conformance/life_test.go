@@ -41,12 +41,8 @@ func (r *run) stepQuery(s step) error {
 	if err := json.Unmarshal(s["expect_query"], &want); err != nil {
 		return fmt.Errorf("runner: expect_query: %w", err)
 	}
-	active := true
-	select {
-	case <-r.query.Done():
-		active = false
-	default:
-	}
+	over := []string{"stopped", "ended", "failed"}
+	active := !slices.Contains(over, r.query.Status().State)
 	if active != want.Active {
 		return fmt.Errorf("the query is active: %v, want %v (%+v)", active, want.Active, r.query.Status())
 	}
