@@ -177,6 +177,9 @@ func restore(ctx context.Context, store epochs.Segments, rec *epochs.Record, t *
 		g.n++
 		g.sum = chainSum(g.sum, crc32.Checksum(seg.Data, castagnoli), seg.Base)
 		got[seg.Group] = g
+		if len(seg.Data) == 0 {
+			return nil // given up while the operator was not part of the query
+		}
 		return snap.Restore(seg)
 	}
 	ranges := []epochs.LoadRange{{Operator: t.UID, From: t.From, To: t.To, UpTo: rec.Epoch}}

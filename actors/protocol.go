@@ -101,7 +101,14 @@ type (
 		generation uint64
 	}
 	// committedMsg tells a source that an epoch is durable.
-	committedMsg struct{ epoch messages.Epoch }
+	committedMsg struct {
+		epoch messages.Epoch
+		final bool
+	}
+	// acknowledgedMsg is the outcome of telling a reader that an epoch is durable.
+	acknowledgedMsg struct{ err error }
+	// sourceDone: a source has acknowledged the final epoch.
+	sourceDone struct{}
 	// changedMsg: there is something to commit.
 	changedMsg struct{}
 	// failedMsg ends the attempt.

@@ -40,6 +40,8 @@ type queryActor struct {
 	sinks    []*sinkRef
 	waiting  int // subtasks that are not ready yet
 	reading  int // source subtasks that still read
+	// unfinished is how many source subtasks have not acknowledged the final epoch.
+	unfinished int
 
 	coord     *epochs.Coordinator
 	stopTimer func() bool
@@ -210,6 +212,10 @@ func (q *queryActor) protocol(msg any) {
 		q.drain()
 	case *readingStopped:
 		q.readingEnded()
+	case *sourceDone:
+		if q.unfinished--; q.unfinished == 0 {
+			q.close()
+		}
 	}
 }
 
@@ -295,6 +301,7 @@ func (q *queryActor) spawn(m *deployedMsg) {
 			q.subtasks = append(q.subtasks, &subtaskRef{pid: pid, stage: st, index: i})
 			if st.source != nil {
 				q.reading++
+				q.unfinished++
 			}
 		}
 	}

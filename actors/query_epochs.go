@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"context"
+	"hash/crc32"
 	"slices"
 	"sort"
 	"time"
@@ -104,8 +105,10 @@ func (q *queryActor) act(a epochs.Action) {
 	case epochs.ReportBlocked:
 		q.reportBlocked(a.Err)
 	case epochs.Finish:
-		q.finished = true
-		q.close()
+		q.finished = true // whatever fails now
+		if q.unfinished == 0 {
+			q.close()
+		}
 	case epochs.Fail:
 		q.fail(a.Err)
 	}
@@ -161,6 +164,7 @@ func (q *queryActor) acked(m *subtaskAck) {
 // worker.
 func (q *queryActor) writeRecord(e, prev messages.Epoch) {
 	o := q.open[e]
+	dropped := q.dropChains(e)
 	rec := q.record(o, e, prev)
 	o.record = rec
 	sinks := append([]*sinkRef(nil), q.sinks...)
@@ -168,7 +172,12 @@ func (q *queryActor) writeRecord(e, prev messages.Epoch) {
 	ctx, store, witness := q.ctxIO, q.cfg.Store, q.cfg.Witness
 	q.worker.Submit(func() {
 		m := &recordMsg{epoch: e}
-		m.bytes, m.err = writeRecord(ctx, store, rec, sinks, tokens)
+		if len(dropped) > 0 {
+			m.err = store.Put(ctx, e, dropped)
+		}
+		if m.err == nil {
+			m.bytes, m.err = writeRecord(ctx, store, rec, sinks, tokens)
+		}
 		if m.err == nil && witness != nil {
 			m.err = witness(e)
 		}
@@ -198,6 +207,20 @@ func writeRecord(ctx context.Context, store epochs.Segments, rec *epochs.Record,
 		return 0, fault.Wrap(fault.Restart, err, "write commit record %d", rec.Epoch)
 	}
 	return int64(len(data)), fault.Inject("epoch/commit.synced")
+}
+
+// dropChains gives up the state of operators that are no longer there: an empty
+// base replaces the segments of each group, so that the store forgets them and an
+// operator that gets the name later starts without state.
+func (q *queryActor) dropChains(e messages.Epoch) []epochs.Segment {
+	segs := make([]epochs.Segment, len(q.dropped))
+	for i, id := range q.dropped {
+		id.Epoch = e
+		segs[i] = epochs.Segment{SegmentID: id, Base: true}
+		q.extendChain(segmentInfo{id: id, base: true, sum: crc32.Checksum(nil, castagnoli)})
+	}
+	q.dropped = nil
+	return segs
 }
 
 // record makes the commit record of an epoch from the acknowledgements.
@@ -433,7 +456,7 @@ func (q *queryActor) sinksDone(m *sinksDoneMsg) {
 func (q *queryActor) acknowledge(e messages.Epoch) {
 	o := q.open[e]
 	delete(q.open, e)
-	q.toSources(&committedMsg{epoch: e})
+	q.toSources(&committedMsg{epoch: e, final: o.marker.Final})
 	for _, done := range o.requests {
 		done(nil)
 	}

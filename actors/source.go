@@ -49,7 +49,12 @@ type sourceHalf struct {
 
 	// frozen are the offsets of epochs that are not acknowledged yet.
 	frozen map[messages.Epoch]connectors.Offset
-	clock  partitionClock
+	// durable is to be acknowledged upstream next, nil: nothing.
+	durable      connectors.Offset
+	durableEpoch messages.Epoch
+	acking       bool // an acknowledgement has not returned
+	final        bool // no epoch follows
+	clock        partitionClock
 	// restoredWM is the partition's watermark in the record restored from.
 	restoredWM messages.EventTime
 }
@@ -247,27 +252,54 @@ func (src *sourceHalf) freeze(s *subtask, e messages.Epoch) *epochs.SourceState 
 	return st
 }
 
-// committed acknowledges an epoch upstream.
-func (s *subtask) committed(e messages.Epoch) {
+// committed notes that an epoch is durable.
+func (s *subtask) committed(m *committedMsg) {
 	src := s.source
-	off, ok := src.frozen[e]
-	if !ok {
+	if off := src.frozen[m.epoch]; len(off) > 0 {
+		src.durable, src.durableEpoch = off, m.epoch
+	}
+	delete(src.frozen, m.epoch)
+	src.final = m.final
+	s.acknowledge()
+}
+
+// acknowledge acknowledges the newest durable epoch upstream. One call is made at
+// a time; what becomes durable meanwhile is acknowledged together.
+func (s *subtask) acknowledge() {
+	src := s.source
+	if src.acking {
 		return
 	}
-	delete(src.frozen, e)
-	if len(off) == 0 {
+	if src.durable == nil {
+		if src.final {
+			s.ctx.Send(s.query, &sourceDone{})
+		}
 		return
 	}
-	reader, ctx := src.reader, s.ctxIO
+	off, e, reader, ctx := src.durable, src.durableEpoch, src.reader, s.ctxIO
+	src.acking, src.durable = true, nil
 	src.acks.Submit(func() {
 		err := fault.Inject("src/ack")
 		if err == nil {
 			err = reader.Committed(ctx, off)
 		}
-		if err != nil && ctx.Err() == nil {
-			s.post(&failedMsg{err: fault.Wrap(fault.Restart, err, "acknowledge epoch %d", e)})
+		if err != nil {
+			err = fault.Wrap(fault.Restart, err, "acknowledge epoch %d", e)
 		}
+		s.post(&acknowledgedMsg{err: err})
 	})
+}
+
+func (s *subtask) acknowledged(m *acknowledgedMsg) {
+	s.source.acking = false
+	if m.err != nil && !s.source.final {
+		s.fail(m.err)
+		return
+	}
+	if m.err != nil { // the results are complete, and the next start acknowledges again
+		s.sys.cfg.Log.Warn("source", "query", s.cfg.Query, "partition", s.source.partition, "error", m.err)
+	}
+	s.acknowledge()
 }
 
 func (src *sourceHalf) shutdown(s *subtask, stopped func(string) func()) {

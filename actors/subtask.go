@@ -130,7 +130,9 @@ func (s *subtask) control(msg any) {
 	case *timerMsg:
 		s.timer(m)
 	case *committedMsg:
-		s.committed(m.epoch)
+		s.committed(m)
+	case *acknowledgedMsg:
+		s.acknowledged(m)
 	case *failedMsg:
 		s.fail(m.err)
 	}

@@ -60,9 +60,10 @@ type Reader interface {
 	// call count. Errors that retrying can cure are retried inside; what is
 	// returned ends the attempt, and its fault kind decides what follows.
 	Read(ctx context.Context, dst *Rows) error
-	// Committed tells that everything before next is durable, in order, once per
-	// epoch in which next changed. Sources that must acknowledge upstream do it
-	// here. It may be called while a Read is in progress.
+	// Committed tells that everything before next is durable, in order; when a call
+	// takes longer than an epoch, the epochs meanwhile share the next one. The
+	// final epoch of a query is told before it ends. Sources that must acknowledge
+	// upstream do it here. It may be called while a Read is in progress.
 	Committed(ctx context.Context, next Offset) error
 	// Close releases everything. It is called exactly once, after the last Read
 	// has returned.
