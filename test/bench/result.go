@@ -97,20 +97,21 @@ func (r *result) latencies(rec *load.Recorder) {
 	}
 }
 
-// usage takes over what the process has used for the given number of rows.
+// usage takes over what this process has used for the given number of rows.
 func (r *result) usage(u meter.Usage, rows uint64) error {
 	_, peak, err := meter.Memory()
-	if err != nil {
-		return err
-	}
+	r.RSS = figure(float64(peak) / (1 << 20))
+	r.used(u, rows)
+	return err
+}
+
+func (r *result) used(u meter.Usage, rows uint64) {
 	n := float64(rows)
-	r.Rows = int64(rows)
-	r.CPU, r.GCShare, r.RSS = figure(u.CPU.Seconds()), figure(u.GCShare()), figure(float64(peak)/(1<<20))
+	r.Rows, r.CPU, r.GCShare = int64(rows), figure(u.CPU.Seconds()), figure(u.GCShare())
 	if rows > 0 {
 		r.RowsPerSecond, r.RowsPerCPU = figure(n/u.Wall.Seconds()), figure(n/u.CPU.Seconds())
 		r.AllocsPerRow, r.BytesPerRow = figure(float64(u.Objects)/n), figure(float64(u.Bytes)/n)
 	}
-	return nil
 }
 
 // MarshalJSON writes the benchmark's own figures beside the common ones.

@@ -105,6 +105,10 @@ func playRole(ctx context.Context, o options) error {
 	switch o.role {
 	case roleRound:
 		return playRound(ctx, o)
+	case roleServer:
+		return serve(ctx, o.dir)
+	case roleEngine:
+		return playEngine(ctx, os.Stdin)
 	}
 	return fmt.Errorf("there is no role %q", o.role)
 }

@@ -4,5 +4,6 @@ import "slices"
 
 // benchmarks lists everything that can be measured, in the order of running.
 func benchmarks() []benchmark {
-	return slices.Concat(latencyBenchmarks(), throughputBenchmarks())
+	return slices.Concat(latencyBenchmarks(), committedBenchmarks(), jetStreamBenchmarks(), throughputBenchmarks(),
+		epochBenchmarks(), shapeBenchmarks())
 }

@@ -27,9 +27,9 @@ type trial struct {
 	// encode makes the sink encode its rows as JSON.
 	encode bool
 	sink   load.SinkConfig
-	epoch  time.Duration
-	// during, if not nil, runs beside the measured time.
-	during func(ctx context.Context, s *runtime.Session) error
+	// perEpoch makes the sink show rows when their epoch has committed.
+	perEpoch bool
+	epoch    time.Duration
 }
 
 // startDelay is how long before event 0 the session is started.
@@ -38,7 +38,7 @@ const startDelay = 200 * time.Millisecond
 // paced makes the schedule of a trial: the sink leaves out the warm-up.
 func (t *trial) paced(e *env, rate int64) {
 	t.source.Schedule = load.StartingIn(startDelay, rate)
-	t.source.Count = uint64(float64(rate) * (e.warmup + e.duration).Seconds())
+	t.source.Count = t.source.Prefill + uint64(float64(rate)*(e.warmup+e.duration).Seconds())
 	t.sink.From = t.source.Schedule.Start + e.warmup.Microseconds()
 }
 
@@ -115,6 +115,9 @@ func (t *trial) definitions() string {
 	if t.encode {
 		encode = ", format = 'json'"
 	}
+	if t.perEpoch {
+		encode += ", guarantee = 'exactly_once', visibility = 'epoch'"
+	}
 	return fmt.Sprintf("CREATE SOURCE bids (%s%s) WITH (connector = 'load'%s);\nCREATE SINK out WITH (connector = 'load'%s);\n",
 		t.columns, watermark, format, encode)
 }
@@ -181,11 +184,6 @@ func meterRun(ctx context.Context, e *env, t trial, run running) (*result, error
 		return nil, err
 	}
 	made := run.ends.Made()
-	if t.during != nil {
-		if err := t.during(ctx, run.session); err != nil {
-			return nil, err
-		}
-	}
 	if err := waitUntil(ctx, begin.Add(e.duration), failed); err != nil {
 		return nil, err
 	}
@@ -234,8 +232,6 @@ func waitUntil(ctx context.Context, at time.Time, ended chan error) error {
 func bidTrial(g *bids) trial {
 	return trial{columns: bidColumns, source: load.SourceConfig{Fill: g.fill}}
 }
-
-var _ runtime.Listener = (*watch)(nil)
 
 // at is column c of the batch as instants.
 func at(b *messages.Batch, c int) []int64 { return b.Column(c).Int64s() }

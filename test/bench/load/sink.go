@@ -64,24 +64,31 @@ func (s *Sink) Traits() connectors.SinkTraits {
 		Guarantees: []connectors.Offer{
 			{Guarantee: connectors.AtLeastOnce, Visibility: connectors.AtOnce},
 			{Guarantee: connectors.Converges, Visibility: connectors.AtOnce},
+			{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
 		},
 	}
 }
 
 // Open implements connectors.Sink.
 func (s *Sink) Open(_ context.Context, q connectors.WriteRequest) (connectors.Committer, error) {
-	return &committer{s, q.Schema}, nil
+	return &committer{sink: s, schema: q.Schema, perEpoch: q.Offer.Visibility == connectors.PerEpoch}, nil
 }
 
+// committer measures rows when they are written, or, per epoch, when their epoch
+// has committed.
 type committer struct {
-	sink   *Sink
-	schema *messages.Schema
+	sink     *Sink
+	schema   *messages.Schema
+	perEpoch bool
+	// mu guards writers: subtasks open theirs at the same time.
+	mu      sync.Mutex
+	writers []*writer
 }
 
 func (c *committer) Recover(context.Context, messages.Epoch, connectors.Token) error { return nil }
 
 func (c *committer) Writer(context.Context, int, int) (connectors.Writer, error) {
-	w := &writer{sink: c.sink, rec: NewRecorder(c.sink.cfg.From), free: time.Now()}
+	w := &writer{sink: c.sink, perEpoch: c.perEpoch, sealed: map[messages.Epoch][]int64{}, rec: NewRecorder(c.sink.cfg.From), free: time.Now()}
 	if c.sink.cfg.Encoder != nil {
 		e, err := c.sink.cfg.Encoder(c.schema)
 		if err != nil {
@@ -89,6 +96,9 @@ func (c *committer) Writer(context.Context, int, int) (connectors.Writer, error)
 		}
 		w.encoder = e
 	}
+	c.mu.Lock()
+	c.writers = append(c.writers, w)
+	c.mu.Unlock()
 	c.sink.mu.Lock()
 	defer c.sink.mu.Unlock()
 	c.sink.writers = append(c.sink.writers, w)
@@ -101,7 +111,15 @@ func (c *committer) Prepare(context.Context, messages.Epoch, []connectors.Token)
 	return nil, nil
 }
 
-func (c *committer) Commit(context.Context, messages.Epoch, connectors.Token) error { return nil }
+func (c *committer) Commit(_ context.Context, e messages.Epoch, _ connectors.Token) error {
+	now := time.Now().UnixMicro()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.writers {
+		w.commit(e, now)
+	}
+	return nil
+}
 
 func (c *committer) Close() error { return nil }
 
@@ -112,6 +130,13 @@ type writer struct {
 	// encoder and buf are nil without a format.
 	encoder format.Encoder
 	buf     []byte
+
+	perEpoch bool
+	// mu guards the fields below, and rec: epochs commit while Write goes on.
+	mu     sync.Mutex
+	open   []int64                    // due times of the rows of the open epoch
+	sealed map[messages.Epoch][]int64 // those of epochs that have not committed
+	spare  []int64
 }
 
 // Write implements connectors.Writer.
@@ -129,18 +154,45 @@ func (w *writer) Write(ctx context.Context, b *messages.Batch, _ []messages.ID12
 		}
 	}
 	if cfg.Due != nil {
-		now := time.Now().UnixMicro()
-		for i := range b.Rows() {
-			if due := cfg.Due(b, b.Row(i)); due >= 0 {
-				w.rec.Record(due, now)
-			}
-		}
+		w.measure(b)
 	}
 	w.sink.rows.Add(uint64(b.Rows()))
 	if cfg.Observe != nil {
 		return cfg.Observe(b)
 	}
 	return nil
+}
+
+func (w *writer) measure(b *messages.Batch) {
+	now := time.Now().UnixMicro()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range b.Rows() {
+		due := w.sink.cfg.Due(b, b.Row(i))
+		switch {
+		case due < 0:
+		case w.perEpoch:
+			w.open = append(w.open, due)
+		default:
+			w.rec.Record(due, now)
+		}
+	}
+}
+
+// commit measures the rows of an epoch and all before.
+func (w *writer) commit(e messages.Epoch, now int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for old, dues := range w.sealed {
+		if old > e {
+			continue
+		}
+		for _, due := range dues {
+			w.rec.Record(due, now)
+		}
+		w.spare = dues[:0]
+		delete(w.sealed, old)
+	}
 }
 
 // stall blocks when it is time to.
@@ -159,7 +211,13 @@ func (w *writer) stall(ctx context.Context) error {
 	return nil
 }
 
-func (w *writer) Cut(messages.Epoch) (connectors.Flush, error) {
+func (w *writer) Cut(e messages.Epoch) (connectors.Flush, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.open) > 0 {
+		w.sealed[e] = w.open
+		w.open, w.spare = w.spare, nil
+	}
 	return func(context.Context) (connectors.Token, error) { return nil, nil }, nil
 }
 

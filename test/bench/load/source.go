@@ -26,7 +26,10 @@ type SourceConfig struct {
 	// come as fast as they are taken and the schedule gives only their times.
 	Schedule Schedule
 	FlatOut  bool
-	// Count is the number of events; 0 means that Stop ends the source.
+	// Prefill is a number of events in front of event 0 of the schedule that are
+	// due a microsecond before it, all at once. Fill counts them too.
+	Prefill uint64
+	// Count is the number of events, those of Prefill included; 0 means that Stop ends the source.
 	Count uint64
 	// Fill appends row i, due at the given instant, without EndRow. It is called
 	// by several goroutines if several queries read the source.
@@ -103,7 +106,7 @@ func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 	}
 	b := dst.Builder()
 	for i := r.next; i < r.next+n; i++ {
-		due := cfg.Schedule.Due(i)
+		due := r.s.dueOf(i)
 		if cfg.Fill != nil {
 			cfg.Fill(b, i, due)
 			b.EndRow()
@@ -148,25 +151,37 @@ func (r *reader) due(ctx context.Context) (n uint64, ended bool, err error) {
 	if cfg.Count > 0 {
 		limit = min(limit, cfg.Count-min(r.next, cfg.Count))
 	}
+	if r.next < cfg.Prefill {
+		return min(limit, cfg.Prefill-r.next), false, ctx.Err()
+	}
 	if cfg.FlatOut || limit == 0 {
 		return limit, false, ctx.Err()
 	}
+	next := r.next - cfg.Prefill // in the schedule
 	if r.pacer == nil {
 		if r.pacer, err = NewPacer(ctx); err != nil {
 			return 0, false, err
 		}
 	}
 	now := time.Now().UnixMicro()
-	if cfg.Schedule.Passed(now) < r.next+limit { // not far behind
-		wake := max(cfg.Schedule.Due(r.next), r.last+tick.Microseconds())
+	if cfg.Schedule.Passed(now) < next+limit { // not far behind
+		wake := max(cfg.Schedule.Due(next), r.last+tick.Microseconds())
 		if err := r.pacer.Sleep(time.Until(time.UnixMicro(wake))); err != nil {
 			return 0, false, err
 		}
 		now = time.Now().UnixMicro()
 	}
 	r.last = now
-	passed := max(cfg.Schedule.Passed(now), r.next+1) // clocks round differently
-	return min(limit, passed-r.next), false, nil
+	passed := max(cfg.Schedule.Passed(now), next+1) // clocks round differently
+	return min(limit, passed-next), false, nil
+}
+
+// dueOf returns when event i is due.
+func (s *Source) dueOf(i uint64) int64 {
+	if i < s.cfg.Prefill {
+		return s.cfg.Schedule.Start - 1
+	}
+	return s.cfg.Schedule.Due(i - s.cfg.Prefill)
 }
 
 // Committed implements connectors.Reader.
