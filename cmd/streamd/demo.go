@@ -50,7 +50,7 @@ func (c *demoCmd) Run() error {
 	c.watch(ctx, d)
 	stop() // from here on a signal ends the process
 	if !c.JSON {
-		fmt.Println("draining: reading stops, rows in flight are finished, a final epoch is committed")
+		fmt.Println("\rdraining: reading stops, rows in flight are finished, a final epoch is committed")
 	}
 	drainCtx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -101,11 +101,32 @@ func (c *demoCmd) watch(ctx context.Context, d *demo.Demo) {
 			fmt.Println(v.Line())
 			continue
 		}
-		frame := v.Frame() + "\nCtrl-C drains and ends.\n"
+		frame := clip(v.Frame()+"\nCtrl-C drains and ends.\n", columns())
 		if lines > 0 {
 			fmt.Printf("\x1b[%dA\x1b[J", lines)
 		}
 		fmt.Print(frame)
 		lines = strings.Count(frame, "\n")
 	}
+}
+
+// columns is the width of the terminal.
+func columns() int {
+	w, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || w < 20 {
+		return 80
+	}
+	return w
+}
+
+// clip cuts lines to a width, so that each takes one row of the terminal and the
+// next picture covers this one.
+func clip(text string, width int) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if r := []rune(l); len(r) >= width {
+			lines[i] = string(r[:width-1])
+		}
+	}
+	return strings.Join(lines, "\n")
 }

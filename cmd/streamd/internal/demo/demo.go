@@ -87,6 +87,14 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 }
 
 func (d *Demo) start(ctx context.Context) error {
+	// The session first: it locks the directory, and two servers must not share one.
+	session, err := runtime.Open(ctx, runtime.Config{
+		Dir: filepath.Join(d.cfg.Dir, "state"), Connectors: all.Connectors(), Formats: all.Formats(), Log: d.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	d.session = session
 	url, err := d.startServer()
 	if err != nil {
 		return err
@@ -109,12 +117,6 @@ func (d *Demo) start(ctx context.Context) error {
 			return err
 		}
 		d.watch = append(d.watch, w)
-	}
-	d.session, err = runtime.Open(ctx, runtime.Config{
-		Dir: filepath.Join(d.cfg.Dir, "state"), Connectors: all.Connectors(), Formats: all.Formats(), Log: d.cfg.Log,
-	})
-	if err != nil {
-		return err
 	}
 	if err := d.session.RegisterSink("top", d.top); err != nil {
 		return err
@@ -141,7 +143,7 @@ func (d *Demo) startServer() (string, error) {
 		return "", fmt.Errorf("the embedded NATS server did not start within 10 s")
 	}
 	if !srv.JetStreamEnabled() {
-		return "", fmt.Errorf("the embedded NATS server could not start JetStream below %s; is another demo running there?", opts.StoreDir)
+		return "", fmt.Errorf("the embedded NATS server could not start JetStream below %s", opts.StoreDir)
 	}
 	return srv.ClientURL(), nil
 }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,6 +68,9 @@ func (d *Demo) NewView() *View {
 	return &View{d: d, last: time.Now(), out: map[string]int64{}, started: d.started}
 }
 
+// row is a line of the table; it fits into a terminal of 80 columns.
+const row = "%-14s %7s %7s %7s  %-10s %6s %5s %6s %8s\n"
+
 // Frame draws the picture over the time since the previous one.
 func (v *View) Frame() string {
 	now := time.Now()
@@ -77,7 +81,7 @@ func (v *View) Frame() string {
 	fmt.Fprintf(&b, "streamd demo   up %s   bids in %s rows/s   (%s in all)\n\n",
 		now.Sub(v.started).Truncate(time.Second), count(int64(float64(sent-v.in)/secs)), count(sent))
 	v.in = sent
-	fmt.Fprintf(&b, "%-16s %10s %9s %9s   %-14s %6s %6s %8s %9s\n", "query", "out rows/s", "p50 ms", "p99 ms", "watermark", "epoch", "age", "took", "bytes")
+	fmt.Fprintf(&b, row, "query", "out/s", "p50 ms", "p99 ms", "watermark", "epoch", "age", "took", "bytes")
 	for _, q := range v.d.session.Queries() {
 		v.query(&b, q, secs, now)
 	}
@@ -109,17 +113,17 @@ func (v *View) query(b *strings.Builder, q *runtime.Query, secs float64, now tim
 	}
 	wm, epoch, age, took, bytes := "-", "-", "-", "-", "-"
 	if at, ok := q.Watermark(); ok {
-		wm = at.Format("15:04:05.000")
+		wm = at.Format("15:04:05.0")
 	}
 	if p := q.LastProgress(); p != nil {
 		epoch = fmt.Sprint(p.BatchID)
-		took = ms(float64(p.Checkpoint.DurationUs)/1000) + "ms"
+		took = strconv.FormatFloat(float64(p.Checkpoint.DurationUs)/1000, 'f', 0, 64) + "ms"
 		bytes = size(p.Checkpoint.Bytes)
 		if t, err := time.Parse(time.RFC3339, p.Timestamp); err == nil {
 			age = fmt.Sprintf("%.1fs", now.Sub(t).Seconds())
 		}
 	}
-	fmt.Fprintf(b, "%-16s %10s %9s %9s   %-14s %6s %6s %8s %9s\n", q.Name(), rate, p50, p99, wm, epoch, age, took, bytes)
+	fmt.Fprintf(b, row, q.Name(), rate, p50, p99, wm, epoch, age, took, bytes)
 	if st := q.Status(); st.State != "running" {
 		fmt.Fprintf(b, "  %s: %s\n", st.State, st.Message)
 	}
