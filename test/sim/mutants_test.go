@@ -55,7 +55,7 @@ var mutants = []mutant{
 	}, ""},
 	{"entries that change while a snapshot is encoded miss the next one", []edit{
 		{stateDir + "table.go", "		t.s.encodeEarly(t, id)\n", "		t.s.encodeEarly(t, id)\n\t\treturn\n"},
-	}, ""},
+	}, "TestStateChangesWhileItIsSaved"},
 	{"credit is only returned in pairs", []edit{
 		{"actors/subtask.go", "if in.freedBatches*4 < s.cfg.Window && !in.empty() {", "if in.freedBatches < 2 {"},
 	}, ""},

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"time"
-
 	"github.com/streamd-io/streamd/actors/operator"
 	"github.com/streamd-io/streamd/actors/operator/state"
 	"github.com/streamd-io/streamd/epochs"
@@ -241,21 +239,15 @@ func (o *share) Process(_ int, b *messages.Batch, out operator.Output) (bool, er
 }
 
 // union passes on the rows of several inputs.
-type union struct {
-	c    *epochs.Counters
-	seen [2]uint64
-}
+type union struct{ c *epochs.Counters }
 
 func (o *union) Open(t *operator.Task) error { o.c = t.Counters; return nil }
 func (o *union) Close() error                { return nil }
 
-func (o *union) Process(input int, b *messages.Batch, out operator.Output) (bool, error) {
-	o.seen[input] += uint64(b.Rows())
+func (o *union) Process(_ int, b *messages.Batch, out operator.Output) (bool, error) {
 	o.c.In += uint64(b.Rows())
 	o.c.Out += uint64(b.Rows())
 	b.Retain(1)
 	out.Emit(b)
 	return false, nil
 }
-
-var _ = time.Second

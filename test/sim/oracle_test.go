@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/streamd-io/streamd/epochs"
@@ -323,5 +322,3 @@ func (r *run) checkOrder(i int, m model) {
 		}
 	}
 }
-
-var _ = cmp.Compare[int]

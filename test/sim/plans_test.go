@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"time"
-
 	"github.com/streamd-io/streamd/actors"
 	"github.com/streamd-io/streamd/actors/operator"
 	"github.com/streamd-io/streamd/actors/operator/aggregate"
@@ -30,7 +28,7 @@ type plan struct {
 	name    string
 	sources int
 	sinks   int
-	// final tells that results have identities that a replay repeats.
+	// identities tells that result rows have some that a replay repeats.
 	identities bool
 	build      func(b *builder)
 	// expect computes the result rows of one sink from the rows read, for plans
@@ -241,5 +239,3 @@ var plans = []plan{
 		},
 	},
 }
-
-var _ = time.Second

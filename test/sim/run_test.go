@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/streamd-io/streamd/actors"
-	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/memstore"
 	"github.com/streamd-io/streamd/messages"
@@ -338,6 +336,11 @@ func (r *run) attemptEnded() {
 		r.fail("the attempt ended well without a final epoch")
 	case err == nil:
 		r.count("drained")
+		for _, p := range r.parts {
+			if p.listed && r.fired == 0 && p.acked < r.durable(p) {
+				r.fail("the source of %s was not told that %d is durable", p.name(), r.durable(p))
+			}
+		}
 		if r.ending || r.bounded && r.complete() {
 			r.over, r.armed = true, nil
 			r.finalChecks()
@@ -390,12 +393,12 @@ func (r *run) total() (n int) {
 // ask requests an epoch from time to time. It must cover every row that has
 // reached a sink by now.
 func (r *run) ask() {
-	if r.att == nil || r.plan.grouped != stateless || r.rng.IntN(300) > 0 {
+	if r.att == nil || r.rng.IntN(300) > 0 {
 		return
 	}
 	reached := map[int64]int64{} // offset behind the last row, by partition
 	for _, m := range r.sinks {
-		if b, ok := m.(*broker); ok {
+		if b, ok := m.(*broker); ok && r.plan.grouped == stateless {
 			for _, e := range b.log {
 				if e.attempt != r.attempt {
 					continue
@@ -617,6 +620,7 @@ func (r *run) strike() {
 		if f.effect == drains {
 			r.att.Drain()
 		} else {
+			r.fired++
 			r.att.Stop()
 		}
 	}
@@ -672,6 +676,3 @@ func (r *run) point(name string) error {
 	}
 	return fault.New(f.kind, "injected at %s", name)
 }
-
-var _ = binary.LittleEndian
-var _ connectors.Offset

@@ -238,6 +238,35 @@ func TestTimersFireWhileOthersRestore(t *testing.T) {
 	}
 }
 
+// TestStateChangesWhileItIsSaved has snapshots that are encoded in many slices,
+// of many keys that go on changing, and crashes behind them.
+func TestStateChangesWhileItIsSaved(t *testing.T) {
+	h := &harness{}
+	defer h.close()
+	for seed := range uint64(150) {
+		r := newRun(seed, h.system(), &h.w)
+		if r.plan.grouped == stateless {
+			continue
+		}
+		r.w.jitter, r.keys, r.interval = 1, 40, 5*time.Millisecond
+		r.w.events = nil
+		for _, p := range r.parts {
+			p.rows, p.arrive = nil, nil
+			p.generate(150, r.delay, 100*time.Millisecond)
+			r.w.events = append(r.w.events, p.arrive...)
+		}
+		slices.Sort(r.w.events)
+		r.faults = nil
+		for range 4 {
+			r.faults = append(r.faults, plannedFault{effect: dies, after: 200 + r.rng.IntN(600)})
+		}
+		r.simulate()
+		if r.failure != "" {
+			t.Fatalf("%s\n\t%s", r, r.failure)
+		}
+	}
+}
+
 // report lists what happened and fails if some fault never struck.
 func report(t *testing.T, covered map[string]int, total int) {
 	var lines []string
