@@ -79,6 +79,8 @@ func (s *Session) From(name string, src connectors.Source) *DataFrame {
 // Register makes a source built by a Go program known to SQL. watermarkColumn may
 // be empty; delay is an interval such as "10 seconds".
 func (s *Session) Register(name string, src connectors.Source, watermarkColumn, delay string) error {
+	s.defining.Lock()
+	defer s.defining.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.catalog.taken(name) {
@@ -104,6 +106,8 @@ func (s *Session) Register(name string, src connectors.Source, watermarkColumn, 
 
 // RegisterSink makes a sink built by a Go program known to SQL.
 func (s *Session) RegisterSink(name string, sink connectors.Sink) error {
+	s.defining.Lock()
+	defer s.defining.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.catalog.sinks[key(name)] != nil {

@@ -76,6 +76,7 @@ type progressMaker struct {
 	prev            *epochs.Record
 	prevAt          time.Time
 	prevOut         int64
+	metrics         *actors.Metrics // that prevOut is of
 }
 
 func (p *progressMaker) make(r actors.EpochReport, m *actors.Metrics, now time.Time) *Progress {
@@ -179,12 +180,12 @@ func (p *progressMaker) sinkProgress(m *actors.Metrics) SinkProgress {
 	if m == nil {
 		return s
 	}
+	if m != p.metrics {
+		p.metrics, p.prevOut = m, 0 // another attempt counts anew
+	}
 	for i := range m.Nodes {
 		if m.Nodes[i].Name == p.sink {
 			total := m.Nodes[i].RowsOut.Load()
-			if total < p.prevOut {
-				p.prevOut = 0 // another attempt counts anew
-			}
 			s.NumOutputRows = total - p.prevOut
 			p.prevOut = total
 		}

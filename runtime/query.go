@@ -41,6 +41,7 @@ type Query struct {
 	sources map[string]connectors.Source // by node, to know their ends
 	runner  *deploy.Runner
 	maker   progressMaker
+	told    chan struct{} // closed when the listeners know of the start
 
 	// mu guards the fields below.
 	mu       sync.Mutex
@@ -270,6 +271,7 @@ func (q *Query) onEpoch(r actors.EpochReport) {
 		q.recent = q.recent[1:]
 	}
 	q.mu.Unlock()
+	<-q.told
 	for _, l := range q.session.listeners() {
 		l.OnProgress(q, p)
 	}

@@ -270,17 +270,10 @@ func (s *Session) Exec(ctx context.Context, script string) error {
 
 // ExecNamed is Exec with a name for the script that error messages show.
 func (s *Session) ExecNamed(ctx context.Context, name, script string) error {
-	sc := s.prepare(ctx, script)
-	if err := scriptError(name, sc.src, sc.errs); err != nil {
+	sc, err := s.applyDefinitions(ctx, name, script)
+	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return errClosed
-	}
-	s.catalog = sc.catalog
-	s.mu.Unlock()
 	for _, st := range sc.steps {
 		switch {
 		case st.query != nil:
@@ -300,9 +293,29 @@ func (s *Session) ExecNamed(ctx context.Context, name, script string) error {
 	return nil
 }
 
+// applyDefinitions checks a script and puts what it defines into the catalog, one
+// script at a time, so that none overwrites what another one defines.
+func (s *Session) applyDefinitions(ctx context.Context, name, text string) (*script, error) {
+	s.defining.Lock()
+	defer s.defining.Unlock()
+	sc := s.prepare(ctx, text)
+	if err := scriptError(name, sc.src, sc.errs); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	s.catalog = sc.catalog
+	return sc, nil
+}
+
+// dropNow stops a query and removes it with its checkpoint. That it has failed,
+// before or while it drains, does not keep it.
 func (s *Session) dropNow(ctx context.Context, name string) error {
 	if q := s.Query(name); q != nil {
-		if err := q.Stop(ctx); err != nil {
+		if err := q.Stop(ctx); err != nil && ctx.Err() != nil {
 			return err
 		}
 	}
@@ -354,7 +367,7 @@ func (s *Session) ValidateAgainst(ctx context.Context, name, script string) erro
 
 // checkStored compares a query with the newest record of its checkpoint.
 func (s *Session) checkStored(ctx context.Context, p *prepared) (err error) {
-	store, err := s.stores.open(ctx, p.name)
+	store, err := s.stores.open(ctx, p.name, false)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ type Session struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	watchers sync.WaitGroup
+	// defining is held, before mu, while the catalog is changed.
+	defining sync.Mutex
 
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -30,6 +32,7 @@ type Session struct {
 	catalog   *catalog
 	queries   []*Query // in the order of their start, ended ones included
 	observers []Listener
+	started   map[string]bool // names of queries that have run in this session
 }
 
 // Open starts a session. The session ends with Close; when ctx ends, its queries
@@ -40,7 +43,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "")
 	}
-	s := &Session{cfg: cfg, registry: reg, catalog: newCatalog(), sys: cfg.System}
+	s := &Session{cfg: cfg, registry: reg, catalog: newCatalog(), sys: cfg.System, started: map[string]bool{}}
 	if err := s.checkDefaults(); err != nil {
 		return nil, err
 	}
@@ -143,6 +146,11 @@ func (s *Session) WaitAny(ctx context.Context) (*Query, error) {
 		return nil, nil
 	}
 	over := make(chan *Query, len(active))
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errClosed
+	}
 	for _, q := range active {
 		s.watchers.Go(func() {
 			select {
@@ -152,6 +160,7 @@ func (s *Session) WaitAny(ctx context.Context) (*Query, error) {
 			}
 		})
 	}
+	s.mu.Unlock()
 	select {
 	case q := <-over:
 		return q, q.Err()

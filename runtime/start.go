@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/streamd-io/streamd/actors"
@@ -62,7 +63,8 @@ func (sc *script) uniqueName(p *prepared) {
 	for _, q := range sc.queries {
 		taken = taken || q.name == p.name
 	}
-	if q := sc.s.Query(p.name); q != nil && !q.runner.State().Over() {
+	dropped := slices.ContainsFunc(sc.steps, func(st step) bool { return st.drop == p.name })
+	if q := sc.s.Query(p.name); q != nil && !q.runner.State().Over() && !dropped {
 		taken = true
 	}
 	if !taken {
@@ -148,7 +150,7 @@ func (s *Session) startPrepared(p *prepared) (*Query, error) {
 	}
 	q := &Query{
 		session: s, name: p.name, runID: uuidText(run), explain: p.text, sources: map[string]connectors.Source{},
-		retrying: map[string]string{}, caughtUp: map[string]bool{},
+		retrying: map[string]string{}, caughtUp: map[string]bool{}, told: make(chan struct{}),
 	}
 	for node, t := range p.compiled.Sources {
 		q.sources[node] = t.Handle.Source()
@@ -167,6 +169,7 @@ func (s *Session) startPrepared(p *prepared) (*Query, error) {
 		s.remove(old)
 	}
 	q.runner = deploy.New(s.ctx, s.deployConfig(p, q))
+	s.started[p.name] = true
 	q.runner.Start()
 	s.queries = append(s.queries, q)
 	observers := s.observers
@@ -188,6 +191,7 @@ func (s *Session) watch(q *Query, first []Listener) {
 	for _, l := range first {
 		l.OnStarted(q)
 	}
+	close(q.told)
 	<-q.runner.Done()
 	for _, l := range s.listeners() {
 		l.OnTerminated(q, q.Err())
@@ -201,15 +205,27 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		restarts = -1
 	}
 	name := p.name
+	back := messages.Epoch(s.cfg.RestoreEpoch)
+	if s.started[name] {
+		back = 0 // it has gone back already
+	}
+	goesBack := back != 0
+	open := func(ctx context.Context) (epochs.Segments, error) {
+		store, err := s.stores.open(ctx, name, goesBack)
+		if err == nil {
+			goesBack = false // from now on nothing may be missing
+		}
+		return store, err
+	}
 	return deploy.Config{
 		System: s.sys, Query: name, Plan: p.compiled.Plan, Log: s.cfg.Log,
-		OpenStore:    func(ctx context.Context) (epochs.Segments, error) { return s.stores.open(ctx, name) },
+		OpenStore:    open,
 		NextAttempt:  func() (uint64, messages.ID128, error) { return s.stores.nextAttempt(name) },
 		Graph:        func() (*actors.Graph, error) { return p.compiled.Graph, nil },
 		OnRestore:    q.onRestore,
 		OnState:      q.onState,
 		CheckPlan:    func(old epochs.Plan) error { return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState) },
-		RestoreEpoch: messages.Epoch(s.cfg.RestoreEpoch),
+		RestoreEpoch: back,
 		Restart:      deploy.RestartPolicy{MaxRestarts: restarts},
 		Attempt: actors.AttemptConfig{
 			EpochInterval: v.Duration("epoch_interval"), OnEpoch: q.onEpoch, OnStatus: q.onStatus,

@@ -104,8 +104,9 @@ func queryDir(query string) string {
 	return esc
 }
 
-// open opens the store of a query.
-func (st *stores) open(ctx context.Context, query string) (epochs.Segments, error) {
+// open opens the store of a query. back says that the query is to go back to an
+// older epoch, so that newer ones may be missing.
+func (st *stores) open(ctx context.Context, query string, back bool) (epochs.Segments, error) {
 	if st.dir == "" {
 		st.mu.Lock()
 		d := st.memory[query]
@@ -120,7 +121,7 @@ func (st *stores) open(ctx context.Context, query string) (epochs.Segments, erro
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Config, err, "checkpoint directory of query %q", query)
 	}
-	s, err := badgerstore.Open(ctx, filepath.Join(dir, "state"), badgerstore.Options{Log: st.cfg.Log})
+	s, err := badgerstore.Open(ctx, filepath.Join(dir, "state"), badgerstore.Options{Log: st.cfg.Log, IgnoreWitness: back})
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "open the checkpoint")
 	}

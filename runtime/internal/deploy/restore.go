@@ -81,11 +81,12 @@ func (r *Runner) running(from messages.Epoch) {
 func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.AttemptConfig, error) {
 	cfg := r.cfg.Attempt
 	records, highest, err := store.Committed(ctx)
-	if err != nil {
+	damaged := errors.Is(err, epochs.ErrDamaged)
+	if err != nil && (!damaged || r.cfg.RestoreEpoch == 0) { // it may be older than the damage
 		return cfg, fault.Wrap(fault.Config, err, "read the checkpoint")
 	}
-	if len(records) > 0 {
-		rec, err := r.choose(ctx, store, records)
+	if len(records) > 0 || r.cfg.RestoreEpoch != 0 {
+		rec, err := r.choose(ctx, store, records, damaged)
 		if err != nil {
 			return cfg, err
 		}
@@ -109,7 +110,7 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 	return cfg, nil
 }
 
-func (r *Runner) choose(ctx context.Context, store epochs.Segments, records []epochs.StoredRecord) (*epochs.Record, error) {
+func (r *Runner) choose(ctx context.Context, store epochs.Segments, records []epochs.StoredRecord, damaged bool) (*epochs.Record, error) {
 	pick := 0
 	if want := r.cfg.RestoreEpoch; want != 0 {
 		pick = -1
@@ -121,7 +122,7 @@ func (r *Runner) choose(ctx context.Context, store epochs.Segments, records []ep
 		if pick < 0 {
 			return nil, fault.New(fault.Config, "epoch %d is not retained (retained: %s)", want, list(records))
 		}
-		if pick > 0 {
+		if pick > 0 || damaged {
 			if err := store.Rewind(ctx, want); err != nil {
 				return nil, fault.Wrap(fault.Config, err, "go back to epoch %d", want)
 			}
