@@ -63,6 +63,7 @@ type run struct {
 	asked    int            // requests for an epoch that have not been answered
 	stopped  bool           // this attempt was told to stop or drain
 	ending   bool           // the drain that ends the run
+	settle   time.Duration  // when everything must have come out, 0: not waited for
 	restart  time.Duration
 	tries    int
 	opened   int // readers, writers, committers and operators that are open
@@ -240,7 +241,7 @@ func (r *run) startAttempt() {
 		return
 	}
 	r.attempt++
-	r.fired, r.stopped = 0, false
+	r.fired, r.stopped, r.settle = 0, false, 0
 	ctx := context.Background()
 	store, err := r.disk.Open()
 	var stored []epochs.StoredRecord
@@ -426,6 +427,20 @@ func (r *run) ask() {
 	})
 }
 
+// settled waits until output that is held back to coalesce must be out, and
+// checks that it is without a drain.
+func (r *run) settled() bool {
+	if r.settle == 0 {
+		r.settle = r.w.now + 4*idleAfter // longer than any stall
+	}
+	if r.w.now < r.settle {
+		return false
+	}
+	r.count("settled")
+	r.finalGroups()
+	return true
+}
+
 func (r *run) partNamed(name string) *partition {
 	return r.parts[slices.IndexFunc(r.parts, func(p *partition) bool { return p.name() == name })]
 }
@@ -467,6 +482,9 @@ func (r *run) maybeEnd() {
 		if p.listed && r.total() > 0 && sourceState(rec, p) == nil {
 			return
 		}
+	}
+	if r.plan.grouped == changes && !r.settled() {
+		return
 	}
 	r.log("%v draining at the end", r.w.now)
 	r.stopped, r.ending = true, true
@@ -595,7 +613,7 @@ func (r *run) strike() {
 	}
 	f := r.faults[0]
 	r.faults = r.faults[1:]
-	r.since = 0
+	r.since, r.settle = 0, 0
 	if f.point != "" {
 		r.armed = &f
 		if f.starting() && r.att != nil && r.rng.IntN(4) > 0 {
