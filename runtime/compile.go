@@ -110,6 +110,7 @@ func (sc *script) deadLetters(p *prepared) (map[string]*actors.SinkSpec, *sql.Er
 		d := sc.catalog.sinks[key(name)]
 		if d == nil {
 			_, fail = sc.catalog.sink(sql.Name{Span: p.nameSpan, Parts: []sql.Ident{{Span: p.nameSpan, Name: name}}})
+			fail.Msg = fmt.Sprintf("dead_letter of %s: %s; it must be defined before the query", scan.Table.Name, fail.Msg)
 			return
 		}
 		sink, err := sc.s.openSink(sc.ctx, d, actors.DeadLetterSchema())
