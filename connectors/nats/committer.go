@@ -29,12 +29,12 @@ import (
 // Begin(e) is called when the marker of epoch e is injected into the sources,
 // before any of them has sent a row behind it. Let L(e) be the highest stream
 // sequence that had been acknowledged to any subtask of this attempt by then,
-// or the end of the stream as read by Recover if that is higher. Then
+// or the end of the stream as last read (by Recover, and behind a Commit if no
+// row has been acknowledged for a while) if that is higher. Then
 // ScanFrom(e) = L(e)+1 is right:
 //
 //   - A row of a later epoch that this attempt publishes is sent after Begin(e)
-//     and therefore stored after the message L(e), which was stored before it
-//     was acknowledged. A stream gives out ascending sequences, so the row's is
+//     and therefore stored after the message L(e), which was stored before that. A stream gives out ascending sequences, so the row's is
 //     above L(e). It does not matter which subtask sends it, nor when the
 //     subtask sees the marker.
 //   - A row of a later epoch that an earlier attempt has published was found by
@@ -85,7 +85,9 @@ type committer struct {
 	ready     bool           // writers may publish on link
 	err       error          // the attempt is over
 	created   time.Time      // of the stream
-	base      uint64         // end of the stream as read by Recover
+	base      uint64         // end of the stream as last read
+	baseAt    time.Time      // when
+	baseRows  uint64         // progress then
 	marker    uint64         // sequence of our marker
 	committed messages.Epoch // the last epoch it was moved to
 	begun     map[messages.Epoch]uint64
@@ -423,7 +425,42 @@ func (c *committer) Commit(ctx context.Context, e messages.Epoch, t connectors.T
 	c.mu.Lock()
 	c.marker, c.committed = seq, e
 	c.mu.Unlock()
+	c.readEnd(ctx, l)
 	return nil
+}
+
+// defaultReadEndEvery is how often a sink without rows reads the end of its
+// stream.
+const defaultReadEndEvery = 10 * time.Second
+
+// readEnd moves the place that a later attempt reads from, when no row of this
+// sink does. Else a query that seldom emits would have to find everything that
+// others have published since its last row, and could not start again once the
+// stream was trimmed. When it fails the place stays as it was, which is safe.
+func (c *committer) readEnd(ctx context.Context, l *link) {
+	rows := c.progress.Load()
+	c.mu.Lock()
+	due := time.Since(c.baseAt) >= c.sink.readEndEvery
+	moves := rows != c.baseRows
+	if due {
+		c.baseAt, c.baseRows = time.Now(), rows
+	}
+	created := c.created
+	c.mu.Unlock()
+	if !due || moves {
+		return
+	}
+	info, err := l.info(ctx, &streamSpec{name: c.sink.stream.name})
+	if err != nil || !info.Created.Equal(created) {
+		return // whoever needs the stream reports it
+	}
+	end := info.State.LastSeq
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.base = max(c.base, end)
+	for _, w := range c.snapshot() {
+		w.passed(end)
+	}
 }
 
 // Close implements connectors.Committer. Rows in flight get a moment to settle,

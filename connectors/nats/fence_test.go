@@ -130,6 +130,35 @@ func TestRowsInFlightAtBegin(t *testing.T) {
 	}
 }
 
+// TestSeldomRowsDoNotHoldOnToTheStream: others publish a lot between two rows of
+// the query, and the stream forgets it.
+func TestSeldomRowsDoNotHoldOnToTheStream(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	o := openOutput(t, outputConfig{}, outOptions(b)...)
+	o.c.sink.readEndEvery = 0
+	o.write(0, 0, 1)
+	o.commit()
+	publish(t, js, "out.foreign", 1000, 1100)
+	o.commit()
+	o.commit() // nothing to write, but the epoch goes on
+	s, err := js.Stream(t.Context(), "OUT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Purge(t.Context(), jetstream.WithPurgeKeep(1)); err != nil {
+		t.Fatal(err)
+	}
+	o.write(0, 1, 2) // behind the commit: to be found again
+	last, epoch := o.last, o.epoch
+	o.close()
+	o = openOutput(t, outputConfig{attempt: 2, epoch: epoch, last: last}, outOptions(b)...)
+	o.write(0, 1, 3)
+	o.commit()
+	wantOnce(t, stored(t, js, "OUT")[1:], 1, 3)
+}
+
 func TestGuaranteeIsRefused(t *testing.T) {
 	setup := func(t *testing.T) (*broker, jetstream.JetStream, jetstream.Stream, outputConfig) {
 		b := newBroker(t)

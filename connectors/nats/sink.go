@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/format"
@@ -19,7 +20,9 @@ type sink struct {
 	encoder    func(*messages.Schema) (format.Encoder, error)
 	maxPending int
 	maxBytes   int64
-	log        *slog.Logger
+	// readEndEvery is how often a committer without rows reads the end of the stream.
+	readEndEvery time.Duration
+	log          *slog.Logger
 }
 
 func newSink(c connectors.SinkConfig) (*sink, error) {
@@ -37,6 +40,7 @@ func newSink(c connectors.SinkConfig) (*sink, error) {
 	s := &sink{
 		stream: streamSpec{name: v.String("stream"), create: v.Bool("create")}, schema: c.Schema, encoder: c.Encoder,
 		maxPending: int(v.Int("max_pending")), maxBytes: max(v.Bytes("max_pending_bytes"), 1), log: c.Env.Log,
+		readEndEvery: defaultReadEndEvery,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -69,7 +69,7 @@ type writer struct {
 
 	noted sync.Mutex
 	// noted guards the fields below. It is never held while something blocks.
-	highest uint64 // highest sequence acknowledged
+	highest uint64 // highest sequence known to be given out
 	pending []epochRows
 	lastCut messages.Epoch
 }
@@ -329,6 +329,13 @@ func (w *writer) begin(e messages.Epoch) uint64 {
 	defer w.noted.Unlock()
 	w.pending = append(w.pending, epochRows{epoch: e})
 	return w.highest
+}
+
+// passed notes a sequence that was given out, to whomever.
+func (w *writer) passed(seq uint64) {
+	w.noted.Lock()
+	defer w.noted.Unlock()
+	w.highest = max(w.highest, seq)
 }
 
 // wakeLocked wakes who waits for head or for room.
