@@ -60,6 +60,6 @@ func (g *bids) json(dst []byte, i uint64, due int64) []byte {
 
 // dueOf measures by a timestamp column of the result that says when the row's
 // cause was due.
-func dueOf(column int) func(b *messages.Batch, i int) int64 {
-	return func(b *messages.Batch, i int) int64 { return b.Column(column).Int64s()[i] }
+func dueOf(column int) func(b *messages.Batch, i int, _ *load.Run) int64 {
+	return func(b *messages.Batch, i int, _ *load.Run) int64 { return b.Column(column).Int64s()[i] }
 }

@@ -64,20 +64,10 @@ type epochCost struct {
 	pick  func(keys uint64) func(uint64) uint64
 }
 
-func (c epochCost) trial() trial {
-	g := &prefilled{bids: newBids(c.keys), of: c.keys, pick: c.pick(c.keys)}
-	t := trial{columns: bidColumns, source: load.SourceConfig{Fill: g.fill, Prefill: c.keys}, script: totalsSQL, epoch: c.epoch}
-	return t
-}
-
 func (c epochCost) run(ctx context.Context, e *env) (*result, error) {
-	t := c.trial()
-	if c.rate == 0 {
-		t.flatOut(eventRate)
-	} else {
-		t.paced(e, c.rate)
-		t.sink.Due = dueOf(2)
-	}
+	g := &prefilled{bids: newBids(c.keys), of: c.keys, pick: c.pick(c.keys)}
+	t := trial{columns: bidColumns, source: load.SourceConfig{Fill: g.fill, Prefill: c.keys}, script: totalsSQL, epoch: c.epoch, rate: c.rate}
+	t.sink.Due = dueOf(2)
 	return measure(ctx, e, t)
 }
 
@@ -109,8 +99,7 @@ func committedBenchmarks() []benchmark {
 			doc: "filter and projection, latency until the row's epoch has committed",
 			run: func(ctx context.Context, e *env) (*result, error) {
 				t := bidTrial(newBids(10_000))
-				t.script, t.sink.Due, t.perEpoch, t.epoch = statelessSQL, dueOf(4), true, epoch
-				t.paced(e, 10_000)
+				t.script, t.rate, t.sink.Due, t.perEpoch, t.epoch = statelessSQL, 10_000, dueOf(4), true, epoch
 				return measure(ctx, e, t)
 			},
 		})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/test/bench/load"
 )
 
 // statelessSQL keeps 90 % of the rows and projects five columns of six.
@@ -28,8 +29,7 @@ func latencyBenchmarks() []benchmark {
 			name: "stateless/" + short(rate), rate: rate, doc: "filter and projection, in process, latency from due time to sink",
 			run: func(ctx context.Context, e *env) (*result, error) {
 				t := bidTrial(newBids(10_000))
-				t.script, t.sink.Due = statelessSQL, dueOf(4)
-				t.paced(e, rate)
+				t.script, t.rate, t.sink.Due = statelessSQL, rate, dueOf(4)
 				return measure(ctx, e, t)
 			},
 		})
@@ -48,8 +48,7 @@ func keyedUpdate(keys, rate int64) benchmark {
 		doc: "count per key and 1-second window, changes shown at once, latency from the row's due time",
 		run: func(ctx context.Context, e *env) (*result, error) {
 			t := bidTrial(newBids(uint64(keys)))
-			t.script, t.delay, t.sink.Due = updateSQL, "1 second", dueOf(3)
-			t.paced(e, rate)
+			t.script, t.delay, t.rate, t.sink.Due = updateSQL, "1 SECOND", rate, dueOf(3)
 			return measure(ctx, e, t)
 		},
 	}
@@ -61,17 +60,11 @@ func keyedAppend(keys, rate int64) benchmark {
 		doc: "count per key and 1-second window, shown when closed, latency from the ideal closing instant",
 		run: func(ctx context.Context, e *env) (*result, error) {
 			t := bidTrial(newBids(uint64(keys)))
-			t.paced(e, rate)
-			t.script, t.delay = appendSQL, "0 seconds"
+			t.script, t.delay, t.rate = appendSQL, "0 SECONDS", rate
 			// A window closes with the first row whose event time, which is its due
 			// time, is at the window's end or later.
-			schedule, end := t.source.Schedule, t.sink.From+e.duration.Microseconds()
-			t.sink.Due = func(b *messages.Batch, i int) int64 {
-				due := schedule.FirstFrom(at(b, 1)[i])
-				if due >= end {
-					return -1
-				}
-				return due
+			t.sink.Due = func(b *messages.Batch, i int, r *load.Run) int64 {
+				return r.Schedule.FirstFrom(b.Column(1).Int64s()[i])
 			}
 			return measure(ctx, e, t)
 		},

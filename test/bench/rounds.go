@@ -31,6 +31,16 @@ type env struct {
 	duration time.Duration // measured
 	warmup   time.Duration // before it
 	dir      string        // empty, on disk, removed afterwards
+	profile  string        // directory of profiles, or ""
+}
+
+// heapProfile writes what is in use when the measured time ends.
+func (e *env) heapProfile() error {
+	if e.profile == "" {
+		return nil
+	}
+	goruntime.GC()
+	return writeProfile("heap", profileFile(e.profile, e.bench.name, "heap"))
 }
 
 // roundTimeout is how long a round may take beyond warm-up and measured time:
@@ -123,7 +133,7 @@ func playRound(ctx context.Context, o options) error {
 	if b == nil {
 		return fmt.Errorf("there is no benchmark %q", o.name)
 	}
-	e := &env{bench: *b, duration: o.duration, warmup: min(max(o.duration/5, 500*time.Millisecond), 10*time.Second), dir: o.dir}
+	e := &env{bench: *b, duration: o.duration, warmup: min(max(o.duration/5, 500*time.Millisecond), 10*time.Second), dir: o.dir, profile: o.profile}
 	stop, err := startProfiles(o.profile, b.name)
 	if err != nil {
 		return err
@@ -150,10 +160,7 @@ func startProfiles(dir, name string) (stop func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	file := func(kind string) string {
-		return filepath.Join(dir, strings.ReplaceAll(name, "/", "_")+"."+kind+".pprof")
-	}
-	cpu, err := os.Create(file("cpu"))
+	cpu, err := os.Create(profileFile(dir, name, "cpu"))
 	if err != nil {
 		return nil, err
 	}
@@ -166,12 +173,20 @@ func startProfiles(dir, name string) (stop func() error, err error) {
 		pprof.StopCPUProfile()
 		errs := []error{cpu.Close()}
 		for _, kind := range []string{"allocs", "block", "mutex"} {
-			f, err := os.Create(file(kind))
-			if err == nil {
-				err = errors.Join(pprof.Lookup(kind).WriteTo(f, 0), f.Close())
-			}
-			errs = append(errs, err)
+			errs = append(errs, writeProfile(kind, profileFile(dir, name, kind)))
 		}
 		return errors.Join(errs...)
 	}, nil
+}
+
+func profileFile(dir, name, kind string) string {
+	return filepath.Join(dir, strings.ReplaceAll(name, "/", "_")+"."+kind+".pprof")
+}
+
+func writeProfile(kind, path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup(kind).WriteTo(f, 0), f.Close())
 }

@@ -39,16 +39,14 @@ func runHotKey(ctx context.Context, e *env) (*result, error) {
 	g := newBids(10_000)
 	g.hot = 512
 	t := bidTrial(g)
-	t.script, t.delay, t.sink.Due = updateSQL, "1 SECOND", dueOf(3)
-	t.paced(e, 100_000)
+	t.script, t.delay, t.rate, t.sink.Due = updateSQL, "1 SECOND", 100_000, dueOf(3)
 	return measure(ctx, e, t)
 }
 
 func runStalled(ctx context.Context, e *env) (*result, error) {
 	t := bidTrial(newBids(10_000))
-	t.script, t.sink.Due = statelessSQL, dueOf(4)
+	t.script, t.rate, t.sink.Due = statelessSQL, 10_000, dueOf(4)
 	t.sink.StallEvery, t.sink.StallFor = 5*time.Second, 100*time.Millisecond
-	t.paced(e, 10_000)
 	return measure(ctx, e, t)
 }
 
@@ -58,13 +56,11 @@ func runQueries(ctx context.Context, e *env, queries int, rate int64) (*result, 
 	for i := range queries {
 		fmt.Fprintf(&script, "CREATE QUERY q%d AS INSERT INTO out SELECT auction, price, ts FROM bids WHERE price %% 10 = %d;\n", i, i%10)
 	}
-	t.script, t.sink.Due = script.String(), dueOf(2)
+	t.script, t.rate, t.sink.Due = script.String(), rate, dueOf(2)
 	before, _, err := meter.Memory()
 	if err != nil {
 		return nil, err
 	}
-	// Starting so many takes a while; the load begins afterwards.
-	t.paced(&env{warmup: e.warmup + time.Duration(queries)*20*time.Millisecond, duration: e.duration}, rate)
 	r, err := measure(ctx, e, t)
 	if err != nil {
 		return nil, err

@@ -10,19 +10,15 @@ import (
 	"github.com/streamd-io/streamd/test/bench/meter"
 )
 
-// eventRate is how many rows fall into a second of event time when rows come
-// flat out.
-const eventRate = 100_000
-
 // throughputBenchmarks take rows as fast as they go.
 func throughputBenchmarks() []benchmark {
 	return []benchmark{
 		flat("throughput/generator", "the generator of the in-process load alone, which is part of the figures below", runGenerator),
 		flat("throughput/stateless/rows", "filter and projection over rows made in process", flatBids(statelessSQL, "", 10_000)),
-		flat("throughput/keyed/update/10k-keys/rows", "windowed count, changes at once", flatBids(updateSQL, "1 second", 10_000)),
-		flat("throughput/keyed/update/1M-keys/rows", "windowed count, changes at once", flatBids(updateSQL, "1 second", 1_000_000)),
-		flat("throughput/keyed/append/10k-keys/rows", "windowed count, shown when closed", flatBids(appendSQL, "1 second", 10_000)),
-		flat("throughput/keyed/append/1M-keys/rows", "windowed count, shown when closed", flatBids(appendSQL, "1 second", 1_000_000)),
+		flat("throughput/keyed/update/10k-keys/rows", "windowed count, changes at once", flatBids(updateSQL, "1 SECOND", 10_000)),
+		flat("throughput/keyed/update/1M-keys/rows", "windowed count, changes at once", flatBids(updateSQL, "1 SECOND", 1_000_000)),
+		flat("throughput/keyed/append/10k-keys/rows", "windowed count, shown when closed", flatBids(appendSQL, "1 SECOND", 10_000)),
+		flat("throughput/keyed/append/1M-keys/rows", "windowed count, shown when closed", flatBids(appendSQL, "1 SECOND", 1_000_000)),
 		flat("throughput/stateless/json-in", "JSON bytes decoded, filtered and projected", flatJSON(false)),
 		flat("throughput/stateless/json-in-out", "JSON bytes decoded, filtered, projected and encoded as JSON", flatJSON(true)),
 	}
@@ -36,7 +32,6 @@ func flatBids(script, delay string, keys uint64) func(context.Context, *env) (*r
 	return func(ctx context.Context, e *env) (*result, error) {
 		t := bidTrial(newBids(keys))
 		t.script, t.delay = script, delay
-		t.flatOut(eventRate)
 		return measure(ctx, e, t)
 	}
 }
@@ -47,7 +42,6 @@ func flatJSON(encode bool) func(context.Context, *env) (*result, error) {
 		t := bidTrial(nil)
 		t.source.Fill, t.source.Payload = nil, newBids(10_000).json
 		t.script, t.encode = statelessSQL, encode
-		t.flatOut(eventRate)
 		return measure(ctx, e, t)
 	}
 }
@@ -59,8 +53,8 @@ func runGenerator(ctx context.Context, e *env) (*result, error) {
 		return nil, err
 	}
 	t := bidTrial(newBids(10_000))
-	t.flatOut(eventRate)
-	t.source.Schema = schema
+	t.source.Schema, t.source.Gate = schema, load.NewGate()
+	t.source.Gate.Begin(runOf(e, 0))
 	r, err := load.NewSource(t.source).Open(ctx, connectors.ReadRequest{MaxRows: 1024})
 	if err != nil {
 		return nil, err
@@ -70,6 +64,9 @@ func runGenerator(ctx context.Context, e *env) (*result, error) {
 		rows.Reset()
 		err := r.Read(ctx, rows)
 		b := rows.Finish()
+		if b == nil { // the reader reports that it waits at the gate
+			return 0, err
+		}
 		defer b.Release()
 		return uint64(b.Rows()), err
 	})

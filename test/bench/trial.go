@@ -27,31 +27,35 @@ type trial struct {
 	// encode makes the sink encode its rows as JSON.
 	encode bool
 	sink   load.SinkConfig
+	// rate is how many rows are due per second; 0: flat out.
+	rate int64
 	// perEpoch makes the sink show rows when their epoch has committed.
 	perEpoch bool
 	epoch    time.Duration
 }
 
-// startDelay is how long before event 0 the session is started.
-const startDelay = 200 * time.Millisecond
+// startDelay is how long before event 0 the gate is opened.
+const startDelay = 20 * time.Millisecond
 
-// paced makes the schedule of a trial: the sink leaves out the warm-up.
-func (t *trial) paced(e *env, rate int64) {
-	t.source.Schedule = load.StartingIn(startDelay, rate)
-	t.source.Count = t.source.Prefill + uint64(float64(rate)*(e.warmup+e.duration).Seconds())
-	t.sink.From = t.source.Schedule.Start + e.warmup.Microseconds()
-}
+// eventRate is how many rows fall into a second of event time when rows come
+// flat out.
+const eventRate = 100_000
 
-// flatOut makes the load as fast as it is taken, with event times as if there
-// were the given number of rows per second.
-func (t *trial) flatOut(rate int64) {
-	t.source.Schedule = load.Schedule{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), Rate: rate}
-	t.source.FlatOut = true
+// runOf plans the load of a round from now on.
+func runOf(e *env, rate int64) load.Run {
+	if rate == 0 {
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+		return load.Run{FlatOut: true, Schedule: load.Schedule{Start: start, Rate: eventRate}}
+	}
+	s := load.StartingIn(startDelay, rate)
+	from := s.Start + e.warmup.Microseconds()
+	return load.Run{Schedule: s, From: from, Until: from + e.duration.Microseconds()}
 }
 
 // watch collects what is reported about epochs.
 type watch struct {
 	mu     sync.Mutex
+	gate   time.Time // when the gate was opened
 	from   time.Time
 	until  time.Time
 	epochs []*runtime.Progress
@@ -69,6 +73,12 @@ func (w *watch) OnProgress(_ *runtime.Query, p *runtime.Progress) {
 }
 
 func (w *watch) OnTerminated(*runtime.Query, error) {}
+
+func (w *watch) opened() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gate = time.Now()
+}
 
 func (w *watch) begin() {
 	w.mu.Lock()
@@ -141,10 +151,11 @@ func measure(ctx context.Context, e *env, t trial) (_ *result, err error) {
 		}
 	}()
 	s.AddListener(w)
+	began := time.Now()
 	if err := s.Exec(ctx, t.definitions()+t.script); err != nil {
 		return nil, err
 	}
-	r, err := meterRun(ctx, e, t, running{s, ends, w})
+	r, err := meterRun(ctx, e, t.rate, running{s, ends, w})
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +164,9 @@ func measure(ctx context.Context, e *env, t trial) (_ *result, err error) {
 		return nil, err
 	}
 	r.latencies(rec)
+	r.extra["start_ms"] = figure(w.gate.Sub(began).Seconds() * 1000)
 	r.EpochIntervalMs = figure(t.epoch.Seconds() * 1000)
-	if ends.Rows() == 0 || t.sink.Due != nil && !t.source.FlatOut && r.Samples == 0 {
+	if ends.Rows() == 0 || t.sink.Due != nil && t.rate != 0 && r.Samples == 0 {
 		return nil, fmt.Errorf("no result arrived (%d rows in, %d out)", ends.Made(), ends.Rows())
 	}
 	return r, nil
@@ -167,14 +179,18 @@ type running struct {
 	watch   *watch
 }
 
-// meterRun waits for the warm-up, meters the measured time and waits for the end.
-func meterRun(ctx context.Context, e *env, t trial, run running) (*result, error) {
-	begin := time.Now().Add(e.warmup)
-	if !t.source.FlatOut {
-		begin = time.UnixMicro(t.sink.From)
-	}
+// meterRun opens the gate when every query waits there, meters the measured
+// time and waits for the end.
+func meterRun(ctx context.Context, e *env, rate int64, run running) (*result, error) {
 	failed := make(chan error, 1)
 	go func() { failed <- run.session.Wait(ctx) }()
+	if err := run.ends.Gate.Await(ctx, len(run.session.Queries()), failed); err != nil {
+		return nil, err
+	}
+	run.watch.opened()
+	plan := runOf(e, rate)
+	run.ends.Gate.Begin(plan)
+	begin := time.Now().Add(startDelay + e.warmup)
 	if err := waitUntil(ctx, begin, failed); err != nil {
 		return nil, err
 	}
@@ -191,9 +207,12 @@ func meterRun(ctx context.Context, e *env, t trial, run running) (*result, error
 	if err != nil {
 		return nil, err
 	}
+	if err := e.heapProfile(); err != nil {
+		return nil, err
+	}
 	run.watch.end()
 	rows := run.ends.Made() - made
-	if t.source.FlatOut {
+	if plan.FlatOut {
 		run.ends.Stop()
 	}
 	if err := <-failed; err != nil { // the rest is processed

@@ -11,16 +11,23 @@ import (
 // connector = 'load'. Formats are those of the statements, so that rows are
 // decoded and encoded exactly as with other connectors. Safe for concurrent use.
 type Ends struct {
+	Gate   *Gate
 	source SourceConfig
 	sink   SinkConfig
 
+	// mu guards the lists below.
 	mu      sync.Mutex
 	sources []*Source
 	sinks   []*Sink
 }
 
-// NewEnds returns ends with which sources and sinks are made.
-func NewEnds(source SourceConfig, sink SinkConfig) *Ends { return &Ends{source: source, sink: sink} }
+// NewEnds returns ends with which sources and sinks are made, all behind one
+// gate.
+func NewEnds(source SourceConfig, sink SinkConfig) *Ends {
+	g := NewGate()
+	source.Gate, sink.Gate = g, g
+	return &Ends{Gate: g, source: source, sink: sink}
+}
 
 // Connector returns the connector named load.
 func (e *Ends) Connector() connectors.Connector {
@@ -83,7 +90,7 @@ func (e *Ends) Rows() uint64 {
 func (e *Ends) Result() (*Recorder, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := NewRecorder(e.sink.From)
+	all := NewRecorder(0)
 	for _, s := range e.sinks {
 		r, err := s.Result()
 		if err != nil {

@@ -19,7 +19,6 @@ type Recorder struct {
 	from    int64
 	hist    *hdrhistogram.Histogram
 	seconds []int64 // greatest latency per second of the due time
-	dropped uint64  // due before from
 }
 
 // NewRecorder returns a recorder that leaves out rows due before from, which are
@@ -31,7 +30,6 @@ func NewRecorder(from int64) *Recorder {
 // Record notes that the result of an event due at one instant was there at another.
 func (r *Recorder) Record(due, now int64) {
 	if due < r.from {
-		r.dropped++
 		return
 	}
 	late := min(max(now-due, shortest), longest)
@@ -48,7 +46,6 @@ func (r *Recorder) Merge(o *Recorder) error {
 	if lost := r.hist.Merge(o.hist); lost > 0 {
 		return fmt.Errorf("%d latencies are outside the range of the histogram", lost)
 	}
-	r.dropped += o.dropped
 	for i, v := range o.seconds {
 		if i == len(r.seconds) {
 			r.seconds = append(r.seconds, 0)

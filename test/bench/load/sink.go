@@ -13,12 +13,11 @@ import (
 
 // SinkConfig says what to measure. The zero value counts rows.
 type SinkConfig struct {
+	// Gate says which events are measured; nil: none.
+	Gate *Gate
 	// Due returns when physical row i was due, in microseconds since the Unix
-	// epoch, or a negative number for a row that is not measured. Nil measures
-	// nothing.
-	Due func(b *messages.Batch, i int) int64
-	// From leaves out rows that were due earlier.
-	From int64
+	// epoch; a negative number is not measured. Nil measures nothing.
+	Due func(b *messages.Batch, i int, r *Run) int64
 	// Observe, if not nil, is given every batch, by one goroutine at a time per
 	// writer.
 	Observe func(b *messages.Batch) error
@@ -48,8 +47,11 @@ func (s *Sink) Rows() uint64 { return s.rows.Load() }
 func (s *Sink) Result() (*Recorder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := NewRecorder(s.cfg.From)
+	all := NewRecorder(0)
 	for _, w := range s.writers {
+		if w.rec == nil {
+			continue
+		}
 		if err := all.Merge(w.rec); err != nil {
 			return nil, err
 		}
@@ -88,7 +90,7 @@ type committer struct {
 func (c *committer) Recover(context.Context, messages.Epoch, connectors.Token) error { return nil }
 
 func (c *committer) Writer(context.Context, int, int) (connectors.Writer, error) {
-	w := &writer{sink: c.sink, perEpoch: c.perEpoch, sealed: map[messages.Epoch][]int64{}, rec: NewRecorder(c.sink.cfg.From), free: time.Now()}
+	w := &writer{sink: c.sink, perEpoch: c.perEpoch, sealed: map[messages.Epoch][]int64{}, free: time.Now()}
 	if c.sink.cfg.Encoder != nil {
 		e, err := c.sink.cfg.Encoder(c.schema)
 		if err != nil {
@@ -125,7 +127,7 @@ func (c *committer) Close() error { return nil }
 
 type writer struct {
 	sink *Sink
-	rec  *Recorder
+	rec  *Recorder // nil before the first row that is measured
 	free time.Time // end of the last stall
 	// encoder and buf are nil without a format.
 	encoder format.Encoder
@@ -164,13 +166,20 @@ func (w *writer) Write(ctx context.Context, b *messages.Batch, _ []messages.ID12
 }
 
 func (w *writer) measure(b *messages.Batch) {
+	run := w.sink.cfg.Gate.run.Load()
+	if run == nil {
+		return
+	}
 	now := time.Now().UnixMicro()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.rec == nil {
+		w.rec = NewRecorder(run.From)
+	}
 	for i := range b.Rows() {
-		due := w.sink.cfg.Due(b, b.Row(i))
+		due := w.sink.cfg.Due(b, b.Row(i), run)
 		switch {
-		case due < 0:
+		case due < run.From || due >= run.Until:
 		case w.perEpoch:
 			w.open = append(w.open, due)
 		default:

@@ -22,15 +22,11 @@ const tick = 100 * time.Microsecond
 // SourceConfig describes a load. Exactly one of Fill and Payload is set.
 type SourceConfig struct {
 	Schema *messages.Schema
-	// Schedule paces the rows and gives them their event time. With FlatOut rows
-	// come as fast as they are taken and the schedule gives only their times.
-	Schedule Schedule
-	FlatOut  bool
-	// Prefill is a number of events in front of event 0 of the schedule that are
-	// due a microsecond before it, all at once. Fill counts them too.
+	// Gate says when the load begins and how it is paced.
+	Gate *Gate
+	// Prefill is how many events are made before the gate, as fast as they are
+	// taken. They are due in 1970, so nothing measures them.
 	Prefill uint64
-	// Count is the number of events, those of Prefill included; 0 means that Stop ends the source.
-	Count uint64
 	// Fill appends row i, due at the given instant, without EndRow. It is called
 	// by several goroutines if several queries read the source.
 	Fill func(b *messages.Builder, i uint64, due int64)
@@ -90,6 +86,9 @@ type reader struct {
 	s       *Source
 	next    uint64
 	maxRows uint64
+	arrived bool // at the gate
+	run     *Run // nil before the gate
+	end     uint64
 	pacer   *Pacer
 	last    int64 // when the latest rows came
 	payload []byte
@@ -99,14 +98,31 @@ type reader struct {
 // Read implements connectors.Reader.
 func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 	dst.SetOrigin(messages.ID128{Hi: 0x6c6f6164})
-	cfg := &r.s.cfg
-	n, ended, err := r.due(ctx)
-	if err != nil {
+	dst.Status = connectors.Status{State: connectors.Reading, Lag: -1}
+	n, err := r.due(ctx)
+	if err != nil && err != io.EOF {
 		return err
 	}
+	if merr := r.make(dst, n); merr != nil {
+		return merr
+	}
+	dst.Next = strconv.AppendUint(append(dst.Next[:0], `{"next":`...), r.next, 10)
+	dst.Next = append(dst.Next, '}')
+	if n < r.maxRows && (r.run == nil || !r.run.FlatOut) {
+		dst.Status = connectors.Status{State: connectors.CaughtUp}
+	}
+	return err
+}
+
+// make appends n events.
+func (r *reader) make(dst *connectors.Rows, n uint64) error {
+	cfg := &r.s.cfg
 	b := dst.Builder()
 	for i := r.next; i < r.next+n; i++ {
-		due := r.s.dueOf(i)
+		due := int64(1)
+		if i >= cfg.Prefill {
+			due = r.run.Schedule.Due(i - cfg.Prefill)
+		}
 		if cfg.Fill != nil {
 			cfg.Fill(b, i, due)
 			b.EndRow()
@@ -122,66 +138,67 @@ func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 	}
 	r.next += n
 	r.s.made.Add(n)
-	dst.Next = strconv.AppendUint(append(dst.Next[:0], `{"next":`...), r.next, 10)
-	dst.Next = append(dst.Next, '}')
-	dst.Status = r.status(n)
-	if ended || cfg.Count > 0 && r.next >= cfg.Count {
-		return io.EOF
-	}
 	return nil
 }
 
-// status says whether more is due already.
-func (r *reader) status(n uint64) connectors.Status {
-	if r.s.cfg.FlatOut || n == r.maxRows {
-		return connectors.Status{State: connectors.Reading, Lag: -1}
-	}
-	return connectors.Status{State: connectors.CaughtUp}
-}
-
 // due waits until at least one event is due and returns how many may be made.
-func (r *reader) due(ctx context.Context) (n uint64, ended bool, err error) {
+// io.EOF comes with the last ones.
+func (r *reader) due(ctx context.Context) (uint64, error) {
 	cfg := &r.s.cfg
 	select {
 	case <-r.s.stop:
-		return 0, true, nil
+		return 0, io.EOF
 	default:
 	}
-	limit := r.maxRows
-	if cfg.Count > 0 {
-		limit = min(limit, cfg.Count-min(r.next, cfg.Count))
-	}
 	if r.next < cfg.Prefill {
-		return min(limit, cfg.Prefill-r.next), false, ctx.Err()
+		return min(r.maxRows, cfg.Prefill-r.next), ctx.Err()
 	}
-	if cfg.FlatOut || limit == 0 {
-		return limit, false, ctx.Err()
-	}
-	next := r.next - cfg.Prefill // in the schedule
-	if r.pacer == nil {
-		if r.pacer, err = NewPacer(ctx); err != nil {
-			return 0, false, err
+	if r.run == nil {
+		if !r.arrived { // the engine is told first that the reader has caught up
+			r.arrived = true
+			cfg.Gate.arrive()
+			return 0, nil
+		}
+		if err := r.begin(ctx); err != nil {
+			return 0, err
 		}
 	}
+	if r.run.FlatOut {
+		return r.maxRows, ctx.Err()
+	}
+	if r.next >= r.end {
+		return 0, io.EOF
+	}
+	return r.paced(ctx)
+}
+
+func (r *reader) begin(ctx context.Context) (err error) {
+	if r.run, err = r.s.cfg.Gate.wait(ctx); err != nil || r.run.FlatOut {
+		return err
+	}
+	r.end = r.s.cfg.Prefill + r.run.Schedule.Passed(r.run.Until-1)
+	r.pacer, err = NewPacer(ctx)
+	return err
+}
+
+// paced waits for the next event of the schedule.
+func (r *reader) paced(ctx context.Context) (uint64, error) {
+	s, next := r.run.Schedule, r.next-r.s.cfg.Prefill
+	limit := min(r.maxRows, r.end-r.next)
 	now := time.Now().UnixMicro()
-	if cfg.Schedule.Passed(now) < next+limit { // not far behind
-		wake := max(cfg.Schedule.Due(next), r.last+tick.Microseconds())
+	if s.Passed(now) < next+limit { // not far behind
+		wake := max(s.Due(next), r.last+tick.Microseconds())
 		if err := r.pacer.Sleep(time.Until(time.UnixMicro(wake))); err != nil {
-			return 0, false, err
+			return 0, err
 		}
 		now = time.Now().UnixMicro()
 	}
 	r.last = now
-	passed := max(cfg.Schedule.Passed(now), next+1) // clocks round differently
-	return min(limit, passed-next), false, nil
-}
-
-// dueOf returns when event i is due.
-func (s *Source) dueOf(i uint64) int64 {
-	if i < s.cfg.Prefill {
-		return s.cfg.Schedule.Start - 1
+	n := min(limit, max(s.Passed(now), next+1)-next) // clocks round differently
+	if r.next+n == r.end {
+		return n, io.EOF
 	}
-	return s.cfg.Schedule.Due(i - s.cfg.Prefill)
+	return n, ctx.Err()
 }
 
 // Committed implements connectors.Reader.
