@@ -238,7 +238,13 @@ func (s *subtask) takeNext() bool {
 			continue
 		}
 		s.next = k + 1
-		s.accept(k, in, in.pop())
+		el := in.pop()
+		if b, ok := el.(*messages.Batch); ok {
+			s.returnCredit(in, 1, b.Size())
+		} else {
+			s.returnCredit(in, 0, 0) // the queue may have run dry behind a batch
+		}
+		s.accept(k, in, el)
 		return true
 	}
 	return false
@@ -250,7 +256,6 @@ func (s *subtask) accept(k int, in *inlet, el messages.Element) {
 	case *messages.Batch:
 		in.idle = false
 		s.wake()
-		s.returnCredit(in, 1, el.Size())
 		s.deliver(in.input, s.remark(in, el))
 	case messages.Watermark:
 		in.idle = false
@@ -345,7 +350,7 @@ func (s *subtask) broadcast(el messages.Element) {
 func (s *subtask) returnCredit(in *inlet, batches, bytes int) {
 	in.freedBatches += batches
 	in.freedBytes += bytes
-	if in.freedBatches*4 < s.cfg.Window && !in.empty() {
+	if in.freedBatches*4 < s.cfg.Window && in.freedBytes*4 < s.cfg.WindowBytes && !in.empty() {
 		return
 	}
 	if in.freedBatches == 0 {
