@@ -57,7 +57,11 @@ var mutants = []mutant{
 		{stateDir + "table.go", "		t.s.encodeEarly(t, id)\n", "		t.s.encodeEarly(t, id)\n\t\treturn\n"},
 	}, "TestStateChangesWhileItIsSaved"},
 	{"credit is only returned in pairs", []edit{
-		{"actors/subtask.go", "if in.freedBatches*4 < s.cfg.Window && !in.empty() {", "if in.freedBatches < 2 {"},
+		{"actors/subtask.go", "if in.freedBatches*4 < s.cfg.Window && in.freedBytes*4 < s.cfg.WindowBytes && !in.empty() {", "if in.freedBatches < 2 {"},
+	}, ""},
+	{"a marker behind a batch keeps its credit", []edit{
+		{"actors/subtask.go", "s.returnCredit(in, 0, 0) //", "_ = el //"},
+		{"actors/subtask.go", "in.freedBytes*4 < s.cfg.WindowBytes && ", ""},
 	}, ""},
 	{"a source sends the marker before the rows of its chain", []edit{
 		{"actors/barrier.go", "func (s *subtask) inject(m messages.Marker) { s.barrier.start(m) }", "func (s *subtask) inject(m messages.Marker) { s.barrier.start(m); s.broadcast(m) }"},

@@ -43,6 +43,7 @@ type run struct {
 	size, slide int64
 	keys        int
 	grain       int64
+	bytes       int  // of credit
 	single      bool // sinks want one writer
 	fastest     bool // the input that is ahead sets the watermark
 	emit        time.Duration
@@ -101,6 +102,7 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.interval = time.Duration(1+rng.IntN(50)) * time.Millisecond
 	r.window = []int{1, 1, 2, 3, 4, 16}[rng.IntN(6)]
 	r.batch = 1 + rng.IntN(8)
+	r.bytes = []int{0, 0, 1, 500}[rng.IntN(4)]
 	span := time.Duration(10+rng.IntN(200)) * time.Millisecond
 	r.keys = []int{3, 6, 40}[rng.IntN(3)]
 	flaky := r.plan.grouped == stateless && !r.bounded && rng.IntN(4) == 0
@@ -155,8 +157,8 @@ func (r *run) String() string {
 	for _, p := range r.parts {
 		rows = append(rows, strconv.Itoa(len(p.rows)))
 	}
-	return fmt.Sprintf("seed=%d plan=%q sinks=%v rows=%s policy=%d idle=%v bounded=%v delay=%v window=%d/%d emit=%v interval=%v credit=%d batch=%d fastest=%v slow=%d%% attempt=%d epoch=%d time=%v step=%d",
-		r.seed, r.plan.name, r.kinds, strings.Join(rows, "+"), r.w.policy, r.idle, r.bounded, r.delay, r.size, r.slide, r.emit, r.interval, r.window, r.batch, r.fastest, r.w.slow,
+	return fmt.Sprintf("seed=%d plan=%q sinks=%v rows=%s policy=%d idle=%v bounded=%v delay=%v window=%d/%d emit=%v interval=%v credit=%d/%dB batch=%d fastest=%v slow=%d%% attempt=%d epoch=%d time=%v step=%d",
+		r.seed, r.plan.name, r.kinds, strings.Join(rows, "+"), r.w.policy, r.idle, r.bounded, r.delay, r.size, r.slide, r.emit, r.interval, r.window, r.bytes, r.batch, r.fastest, r.w.slow,
 		r.attempt, r.lastEpoch(), r.w.now, r.w.count)
 }
 
@@ -278,7 +280,7 @@ func (r *run) startAttempt() {
 	r.store = &segments{Segments: store, r: r}
 	r.att, err = r.sys.Start(ctx, actors.AttemptConfig{
 		Graph: b.g, Query: "q", Attempt: r.attempt, Store: r.store, From: from, NextEpoch: highest + 1,
-		Plan: epochs.Plan{MaxWatermark: r.fastest}, Incarnation: r.incarnation, EpochInterval: r.interval, Window: r.window, BatchRows: r.batch,
+		Plan: epochs.Plan{MaxWatermark: r.fastest}, Incarnation: r.incarnation, EpochInterval: r.interval, Window: r.window, WindowBytes: r.bytes, BatchRows: r.batch,
 		Witness: func(e messages.Epoch) error {
 			if e > r.lastEpoch() {
 				r.fail("witness of epoch %d before its record", e)
