@@ -485,7 +485,7 @@ func (r *run) maybeEnd() {
 			return
 		}
 	}
-	if r.plan.grouped == changes && !r.settled() {
+	if r.plan.grouped == changes && r.total() > 0 && !r.settled() {
 		return
 	}
 	r.log("%v draining at the end", r.w.now)
