@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/badgerstore"
 	"github.com/streamd-io/streamd/epochs/memstore"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // lazySource takes its time to acknowledge.
@@ -141,6 +145,53 @@ func TestDroppedStateStaysDropped(t *testing.T) {
 			}
 			if got := []int{run(true), run(false), run(true), run(true)}; got[0] != 4 || got[1] != 4 || got[2] != 4 || got[3] != 2 {
 				t.Errorf("rows let through %v, want 4, 4, then the limit of 6 anew: 4, 2", got)
+			}
+		})
+	}
+}
+
+// wrongStore fails in a way that time does not cure.
+type wrongStore struct {
+	epochs.Segments
+	check, commit, load error
+}
+
+func (s *wrongStore) Check(ctx context.Context) error {
+	return cmp.Or(s.check, s.Segments.Check(ctx))
+}
+
+func (s *wrongStore) Commit(ctx context.Context, prev, e messages.Epoch, record []byte) error {
+	return cmp.Or(s.commit, s.Segments.Commit(ctx, prev, e, record))
+}
+
+func (s *wrongStore) Load(ctx context.Context, r epochs.LoadRange, f func(epochs.Segment) error) error {
+	return cmp.Or(s.load, s.Segments.Load(ctx, r, f))
+}
+
+func TestAStoreThatIsWrongEndsTheQuery(t *testing.T) {
+	for name, s := range map[string]*wrongStore{
+		"somebody else has written, before an epoch": {check: fmt.Errorf("witness: %w", epochs.ErrConflict)},
+		"somebody else has written, at the commit":   {commit: fmt.Errorf("record: %w", epochs.ErrConflict)},
+		"a segment is damaged":                       {load: fmt.Errorf("segment: %w", epochs.ErrDamaged)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys := NewSystem(SystemConfig{})
+			defer sys.Close()
+			s.Segments = openStore(t)
+			src := &sliceSource{parts: [][][2]int64{numbers(10, 1)}, batch: 2}
+			g := NewGraph()
+			n := g.Operator("limit", 1, func() operator.Operator { return limit.New(limit.Config{Rows: 6}) }, Forward(g.Source("src", src.spec())))
+			g.Sink("sink", (&collectSink{}).spec(), Forward(n))
+			cfg := AttemptConfig{Graph: g, Query: "q", Attempt: 1, Store: s, NextEpoch: 1, EpochInterval: time.Millisecond}
+			if s.load != nil {
+				cfg.From, cfg.NextEpoch = &epochs.Record{Epoch: 1}, 2
+			}
+			a, err := sys.Start(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wait(t, a); fault.KindOf(err) != fault.Config {
+				t.Errorf("got %v of kind %v, want one of kind config", err, fault.KindOf(err))
 			}
 		})
 	}

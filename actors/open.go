@@ -106,6 +106,9 @@ func (s *subtask) openOperators(m *openedMsg) error {
 			continue
 		}
 		if err := restore(s.ctxIO, s.cfg.Store, s.from, t, st.Snapshots()); err != nil {
+			if storeFault(err) == fault.Config {
+				err = fault.Wrap(fault.Config, err, "restore epoch %d (an older one may be whole: --restore-epoch)", s.from.Epoch)
+			}
 			return fault.At(fault.Location{Query: s.cfg.Query, Operator: n.name, Subtask: s.index, Parallelism: s.stage.parallelism}, err)
 		}
 	}

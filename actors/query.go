@@ -199,7 +199,7 @@ func (q *queryActor) protocol(msg any) {
 			q.step(epochs.Changed{})
 		}
 	case *checkedMsg:
-		q.step(epochs.Ready{Err: m.err})
+		q.checked(m.err)
 	case *subtaskAck:
 		q.acked(m)
 	case *recordMsg:

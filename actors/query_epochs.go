@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"context"
+	"errors"
 	"hash/crc32"
 	"slices"
 	"sort"
@@ -114,6 +115,16 @@ func (q *queryActor) act(a epochs.Action) {
 	}
 }
 
+// checked passes on the outcome of a precheck. Space may come back; for anything
+// else that is wrong with the store there is no use in waiting.
+func (q *queryActor) checked(err error) {
+	if err != nil && !errors.Is(err, epochs.ErrNoSpace) {
+		q.fail(fault.Wrap(storeFault(err), err, "look at the checkpoint before the next epoch"))
+		return
+	}
+	q.step(epochs.Ready{Err: err})
+}
+
 // tick passes on that the interval is over. A sink whose rows wait for an epoch
 // counts as a change.
 func (q *queryActor) tick() {
@@ -204,7 +215,7 @@ func writeRecord(ctx context.Context, store epochs.Segments, rec *epochs.Record,
 		return 0, err
 	}
 	if err := store.Commit(ctx, rec.Prev, rec.Epoch, data); err != nil {
-		return 0, fault.Wrap(fault.Restart, err, "write commit record %d", rec.Epoch)
+		return 0, fault.Wrap(storeFault(err), err, "write commit record %d", rec.Epoch)
 	}
 	return int64(len(data)), fault.Inject("epoch/commit.synced")
 }
@@ -275,6 +286,7 @@ func (q *queryActor) keepAbsent(rec *epochs.Record) {
 	}
 	for _, s := range q.cfg.From.Sources {
 		if !have[[2]string{s.Source, s.Partition}] {
+			s.Idle = true // it holds nothing back
 			rec.Sources = append(rec.Sources, s)
 		}
 	}

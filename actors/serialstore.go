@@ -2,10 +2,12 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // serialStore makes the changing calls of a store one at a time: the workers of
@@ -31,4 +33,13 @@ func (s *serialStore) Drop(ctx context.Context, keep, committed messages.Epoch) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Segments.Drop(ctx, keep, committed)
+}
+
+// storeFault is the kind of a store's error. Another attempt does not help when
+// the checkpoint is damaged or somebody else writes to it.
+func storeFault(err error) fault.Kind {
+	if errors.Is(err, epochs.ErrConflict) || errors.Is(err, epochs.ErrDamaged) || errors.Is(err, epochs.ErrNewerFormat) {
+		return fault.Config
+	}
+	return fault.Restart
 }
