@@ -286,7 +286,6 @@ func (q *queryActor) keepAbsent(rec *epochs.Record) {
 	}
 	for _, s := range q.cfg.From.Sources {
 		if !have[[2]string{s.Source, s.Partition}] {
-			s.Idle = true // it holds nothing back
 			rec.Sources = append(rec.Sources, s)
 		}
 	}
