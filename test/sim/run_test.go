@@ -85,8 +85,10 @@ type run struct {
 // newRun draws everything a seed decides.
 func newRun(seed uint64, sys *actors.System, w **world) *run {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	r := &run{seed: seed, rng: rng, w: newWorld(rand.New(rand.NewPCG(seed, 2))), sys: sys,
-		log: func(string, ...any) {}, lastSink: map[string]messages.Epoch{}, covered: map[string]int{}}
+	r := &run{
+		seed: seed, rng: rng, w: newWorld(rand.New(rand.NewPCG(seed, 2))), sys: sys,
+		log: func(string, ...any) {}, lastSink: map[string]messages.Epoch{}, covered: map[string]int{},
+	}
 	*w = r.w
 	r.plan = &plans[rng.IntN(len(plans))]
 	r.idle = []time.Duration{-1, idleAfter}[rng.IntN(2)]

@@ -248,11 +248,13 @@ func TestStateChangesWhileItIsSaved(t *testing.T) {
 		if r.plan.grouped == stateless {
 			continue
 		}
-		r.w.jitter, r.keys, r.interval = 1, 40, 5*time.Millisecond
+		r.w.jitter, r.keys, r.interval = 1, 40, 2*time.Millisecond
+		r.batch, r.w.slow = 8, 0
+		r.size, r.slide = 3000, 3000
 		r.w.events = nil
 		for _, p := range r.parts {
 			p.rows, p.arrive = nil, nil
-			p.generate(150, r.delay, 100*time.Millisecond)
+			p.generate(400, r.delay, 3*time.Millisecond)
 			r.w.events = append(r.w.events, p.arrive...)
 		}
 		slices.Sort(r.w.events)
