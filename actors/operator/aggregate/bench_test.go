@@ -107,8 +107,10 @@ func BenchmarkProcess(b *testing.B) {
 func BenchmarkEmitWindow(b *testing.B) {
 	for _, slide := range []int64{10_000_000, 2_000_000} {
 		b.Run(fmt.Sprintf("slide=%ds", slide/1_000_000), func(b *testing.B) {
-			o := open(b, Config{Input: testSchema(), Keys: []int{colKeyInt}, EventTimeKey: -1,
-				Aggs: []Agg{{Func: "count", Arg: -1, Filter: -1}}, Window: &Window{Column: colTime, Size: 10_000_000, Slide: slide}})
+			o := open(b, Config{
+				Input: testSchema(), Keys: []int{colKeyInt}, EventTimeKey: -1,
+				Aggs: []Agg{{Func: "count", Arg: -1, Filter: -1}}, Window: &Window{Column: colTime, Size: 10_000_000, Slide: slide},
+			})
 			out := &discard{}
 			bl := messages.NewBuilder(testSchema())
 			t := int64(0)

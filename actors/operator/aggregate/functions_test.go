@@ -121,8 +121,10 @@ func TestFunctionsFollowTheRulesForNull(t *testing.T) {
 			none, _ := expected(t, cfg, nil)
 			early, late := partial(t, cfg, tc.early), partial(t, cfg, tc.late)
 			c.Want = [][]any{
-				{window(-25, -15), 1, none}, {window(-20, -10), 1, none},
-				{window(-5, 5), 1, early}, {window(0, 10), 1, tc.want},
+				{window(-25, -15), 1, none},
+				{window(-20, -10), 1, none},
+				{window(-5, 5), 1, early},
+				{window(0, 10), 1, tc.want},
 			}
 			if len(tc.late) > 0 {
 				c.Want = append(c.Want, []any{window(5, 15), 1, late})
