@@ -233,6 +233,7 @@ func (r *recorder) Error(args ...any) { r.failures = append(r.failures, fmt.Spri
 func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
+
 func (r *recorder) Fatalf(format string, args ...any) {
 	r.Errorf(format, args...)
 	panic(giveUp{})
