@@ -275,8 +275,10 @@ func TestStoreEqualsAMapAtEveryEpoch(t *testing.T) {
 	for _, ints := range []bool{true, false} {
 		t.Run(fmt.Sprintf("integer keys %v", ints), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				mc := &machine{t: t, ints: ints, s: newStore(t, config(ints, 0, 0)), m: model{},
-					saved: map[messages.Epoch]model{}, sums: map[messages.Epoch]uint64{}}
+				mc := &machine{
+					t: t, ints: ints, s: newStore(t, config(ints, 0, 0)), m: model{},
+					saved: map[messages.Epoch]model{}, sums: map[messages.Epoch]uint64{},
+				}
 				if rapid.Bool().Draw(t, "many keys that stay") {
 					mc.fill(700) // so that changes are small and segments deltas
 				}
