@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"

@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/messages"
-	"go.uber.org/goleak"
 )
 
 // SinkCase describes a sink to Sink. The sink is given rows of schema (n

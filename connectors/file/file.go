@@ -31,13 +31,19 @@ func Connector() connectors.Connector {
 			"Directories named key=value fill the columns called key, for formats that name their fields.",
 		SourceOptions: []option.Option{
 			{Name: "path", Required: true, Doc: "File, directory or glob pattern to read."},
-			{Name: "max_file_age", Kind: option.Duration, Default: "168h",
-				Doc: "Files older than the newest finished file by more than this are not read and are forgotten; 0s means no limit (default 168h, a week)."},
-			{Name: "latest_first", Kind: option.Bool, Default: "false",
-				Doc: "Whether of the files found together the newest is read first; max_file_age does not apply then (default false, oldest first)."},
+			{
+				Name: "max_file_age", Kind: option.Duration, Default: "168h",
+				Doc: "Files older than the newest finished file by more than this are not read and are forgotten; 0s means no limit (default 168h, a week).",
+			},
+			{
+				Name: "latest_first", Kind: option.Bool, Default: "false",
+				Doc: "Whether of the files found together the newest is read first; max_file_age does not apply then (default false, oldest first).",
+			},
 			{Name: "max_files_per_trigger", Kind: option.Int, Min: 1, Doc: "Accepted for queries written for Spark and without effect: there are no triggers; see max_rows_per_second."},
-			{Name: "clean_source", Kind: option.Enum, Default: "off", Values: []string{"off", "archive", "delete"},
-				Doc: "What happens to a file once an epoch that finished it has committed: nothing, moved to source_archive_dir, or deleted; best effort (default off)."},
+			{
+				Name: "clean_source", Kind: option.Enum, Default: "off", Values: []string{"off", "archive", "delete"},
+				Doc: "What happens to a file once an epoch that finished it has committed: nothing, moved to source_archive_dir, or deleted; best effort (default off).",
+			},
 			{Name: "source_archive_dir", Doc: "Directory for clean_source = 'archive', on the same file system and outside the directory read; files keep their relative path."},
 			{Name: "poll_interval", Kind: option.Duration, Default: "100ms", Doc: "How often the source looks for new files when it has read all (default 100ms)."},
 			{Name: "max_record_size", Kind: option.Bytes, Default: "16MiB", Doc: "Longest record, in bytes; a longer one is a bad record (default 16MiB)."},

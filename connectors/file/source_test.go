@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/connectortest"
 	"github.com/streamd-io/streamd/connectors/format"

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/connectortest"
 	"github.com/streamd-io/streamd/connectors/foreach"

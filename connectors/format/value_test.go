@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -62,10 +63,23 @@ func TestGoValues(t *testing.T) {
 		typ messages.Type
 		in  any
 	}{
-		{bigint, "1"}, {bigint, 1.0}, {bigint, uint64(1 << 63)}, {messages.T(messages.TinyInt), 128}, {messages.T(messages.Boolean), 1}, {str, 1},
-		{messages.DecimalType(2, 0), 100}, {messages.DecimalType(2, 0), 1.5}, {messages.T(messages.Date), "2026-02-30"}, {messages.T(messages.Timestamp), 1},
-		{messages.T(messages.TimestampNTZ), "2026-05-01T12:00:00Z"}, {messages.ArrayType(bigint), 1}, {messages.ArrayType(pair), []any{[]any{1, "x"}, []any{1, 2}}},
-		{messages.MapType(str, bigint), map[string]any{"a": 1, "b": "x"}}, {pair, []any{1}}, {pair, map[string]any{"a": 1, "c": 2}}, {pair, "x"},
+		{bigint, "1"},
+		{bigint, 1.0},
+		{bigint, uint64(1 << 63)},
+		{messages.T(messages.TinyInt), 128},
+		{messages.T(messages.Boolean), 1},
+		{str, 1},
+		{messages.DecimalType(2, 0), 100},
+		{messages.DecimalType(2, 0), 1.5},
+		{messages.T(messages.Date), "2026-02-30"},
+		{messages.T(messages.Timestamp), 1},
+		{messages.T(messages.TimestampNTZ), "2026-05-01T12:00:00Z"},
+		{messages.ArrayType(bigint), 1},
+		{messages.ArrayType(pair), []any{[]any{1, "x"}, []any{1, 2}}},
+		{messages.MapType(str, bigint), map[string]any{"a": 1, "b": "x"}},
+		{pair, []any{1}},
+		{pair, map[string]any{"a": 1, "c": 2}},
+		{pair, "x"},
 	} {
 		var c messages.Column
 		c.Reset(tc.typ)
@@ -85,10 +99,19 @@ func TestScalarTextRoundTrips(t *testing.T) {
 		typ  messages.Type
 		text string
 	}{
-		{messages.T(messages.Boolean), "true"}, {messages.T(messages.TinyInt), "-128"}, {messages.T(messages.BigInt), "9223372036854775807"},
-		{messages.T(messages.Float), "0.1"}, {messages.T(messages.Double), "1e+21"}, {messages.T(messages.Double), "-Infinity"}, {messages.T(messages.Double), "NaN"},
-		{messages.DecimalType(38, 3), "12345678901234567890123456789012345.678"}, {messages.T(messages.String), "x y"}, {messages.T(messages.Binary), "AP8="},
-		{messages.T(messages.Date), "-0001-12-31"}, {messages.T(messages.Timestamp), "+12026-05-01T12:00:00.000001Z"}, {messages.T(messages.TimestampNTZ), "1969-12-31T23:59:59.999999"},
+		{messages.T(messages.Boolean), "true"},
+		{messages.T(messages.TinyInt), "-128"},
+		{messages.T(messages.BigInt), "9223372036854775807"},
+		{messages.T(messages.Float), "0.1"},
+		{messages.T(messages.Double), "1e+21"},
+		{messages.T(messages.Double), "-Infinity"},
+		{messages.T(messages.Double), "NaN"},
+		{messages.DecimalType(38, 3), "12345678901234567890123456789012345.678"},
+		{messages.T(messages.String), "x y"},
+		{messages.T(messages.Binary), "AP8="},
+		{messages.T(messages.Date), "-0001-12-31"},
+		{messages.T(messages.Timestamp), "+12026-05-01T12:00:00.000001Z"},
+		{messages.T(messages.TimestampNTZ), "1969-12-31T23:59:59.999999"},
 	} {
 		var c messages.Column
 		c.Reset(tc.typ)
@@ -104,9 +127,16 @@ func TestScalarTextRoundTrips(t *testing.T) {
 		typ  messages.Type
 		text string
 	}{
-		{messages.T(messages.Boolean), "1"}, {messages.T(messages.Int), "2147483648"}, {messages.T(messages.Int), ""}, {messages.T(messages.Int), "1.0"},
-		{messages.T(messages.Double), "inf"}, {messages.T(messages.Double), "0x1p4"}, {messages.T(messages.Double), "1e400"}, {messages.T(messages.String), "\xff"},
-		{messages.T(messages.Binary), "A"}, {messages.WindowType(), "x"},
+		{messages.T(messages.Boolean), "1"},
+		{messages.T(messages.Int), "2147483648"},
+		{messages.T(messages.Int), ""},
+		{messages.T(messages.Int), "1.0"},
+		{messages.T(messages.Double), "inf"},
+		{messages.T(messages.Double), "0x1p4"},
+		{messages.T(messages.Double), "1e400"},
+		{messages.T(messages.String), "\xff"},
+		{messages.T(messages.Binary), "A"},
+		{messages.WindowType(), "x"},
 	} {
 		var c messages.Column
 		c.Reset(tc.typ)

@@ -51,8 +51,10 @@ func (h *Hub) Connector() connectors.Connector {
 		SourceOptions: []option.Option{{Name: "name", Required: true, Doc: "Name the Go program gave the source."}},
 		SinkOptions: []option.Option{
 			{Name: "name", Required: true, Doc: "Name under which the Go program finds the sink."},
-			{Name: "max_rows", Kind: option.Int, Default: "100000", Min: 0,
-				Doc: "How many rows a sink made by this statement keeps in append mode; older ones are dropped, 0 keeps all (default 100000)."},
+			{
+				Name: "max_rows", Kind: option.Int, Default: "100000", Min: 0,
+				Doc: "How many rows a sink made by this statement keeps in append mode; older ones are dropped, 0 keeps all (default 100000).",
+			},
 		},
 		Source: h.source,
 		Sink:   h.sink,

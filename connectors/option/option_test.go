@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
@@ -107,10 +108,20 @@ func TestParseDuration(t *testing.T) {
 		text string
 		want time.Duration
 	}{
-		{"500ms", 500 * time.Millisecond}, {"1h30m", 90 * time.Minute}, {"0", 0},
-		{"10 seconds", 10 * time.Second}, {"1 Second", time.Second}, {"500 ms", 500 * time.Millisecond}, {"5 us", 5 * time.Microsecond},
-		{"3 milliseconds", 3 * time.Millisecond}, {"2 m", 2 * time.Minute}, {"2 mins", 2 * time.Minute}, {"1 s", time.Second},
-		{"1 day 2 hours", 26 * time.Hour}, {"interval 1 week", 7 * 24 * time.Hour}, {"7 d", 7 * 24 * time.Hour},
+		{"500ms", 500 * time.Millisecond},
+		{"1h30m", 90 * time.Minute},
+		{"0", 0},
+		{"10 seconds", 10 * time.Second},
+		{"1 Second", time.Second},
+		{"500 ms", 500 * time.Millisecond},
+		{"5 us", 5 * time.Microsecond},
+		{"3 milliseconds", 3 * time.Millisecond},
+		{"2 m", 2 * time.Minute},
+		{"2 mins", 2 * time.Minute},
+		{"1 s", time.Second},
+		{"1 day 2 hours", 26 * time.Hour},
+		{"interval 1 week", 7 * 24 * time.Hour},
+		{"7 d", 7 * 24 * time.Hour},
 	} {
 		if got, err := ParseDuration(tc.text); err != nil || got != tc.want {
 			t.Errorf("ParseDuration(%q) = %v, %v, want %v", tc.text, got, err, tc.want)
@@ -142,8 +153,15 @@ func TestParseBytes(t *testing.T) {
 func TestNearest(t *testing.T) {
 	words := []string{"rows_per_second", "ramp_up", "partitions", "url"}
 	for _, tc := range []struct{ word, want string }{
-		{"rowspersecond", "rows_per_second"}, {"row_per_second", "rows_per_second"}, {"partitoins", "partitions"},
-		{"part", "partitions"}, {"URLS", "url"}, {"rampup_", "ramp_up"}, {"xyz", ""}, {"", ""}, {"compression", ""},
+		{"rowspersecond", "rows_per_second"},
+		{"row_per_second", "rows_per_second"},
+		{"partitoins", "partitions"},
+		{"part", "partitions"},
+		{"URLS", "url"},
+		{"rampup_", "ramp_up"},
+		{"xyz", ""},
+		{"", ""},
+		{"compression", ""},
 	} {
 		got, ok := Nearest(tc.word, words)
 		if got != tc.want || ok != (tc.want != "") {

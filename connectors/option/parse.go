@@ -130,9 +130,16 @@ var byteUnits = []struct {
 	suffix string
 	size   int64
 }{
-	{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30},
-	{"kb", 1000}, {"mb", 1000_000}, {"gb", 1000_000_000},
-	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"b", 1},
+	{"kib", 1 << 10},
+	{"mib", 1 << 20},
+	{"gib", 1 << 30},
+	{"kb", 1000},
+	{"mb", 1000_000},
+	{"gb", 1000_000_000},
+	{"k", 1 << 10},
+	{"m", 1 << 20},
+	{"g", 1 << 30},
+	{"b", 1},
 }
 
 // ParseBytes reads a size such as 64MB (powers of 1000), 64MiB or 64m (powers

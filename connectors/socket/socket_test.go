@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/connectortest"
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/json"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

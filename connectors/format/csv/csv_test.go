@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/csv"
 	"github.com/streamd-io/streamd/connectors/option"

@@ -46,14 +46,22 @@ func Format() format.Format {
 		Doc:       "One JSON object per record, or an array of objects, which become several rows.",
 		Extension: ".json",
 		Options: []option.Option{
-			{Name: "timestamp_format", Kind: option.Enum, Default: "iso", Values: []string{"iso", "unix_s", "unix_ms", "unix_us"},
-				Doc: "How timestamps are written: ISO-8601 strings, or integers since 1970 in seconds, milliseconds or microseconds (default iso)."},
-			{Name: "null_fields", Kind: option.Enum, Default: "write", Values: []string{"write", "omit"},
-				Doc: "Whether a sink writes NULL fields as null or leaves them out (default write)."},
-			{Name: "max_depth", Kind: option.Int, Default: "100", Min: 1, Max: 10_000,
-				Doc: "How many levels of objects and arrays a document may nest (default 100)."},
-			{Name: "max_document_size", Kind: option.Bytes, Default: "64MiB",
-				Doc: "Largest document a source accepts, in bytes (default 64MiB)."},
+			{
+				Name: "timestamp_format", Kind: option.Enum, Default: "iso", Values: []string{"iso", "unix_s", "unix_ms", "unix_us"},
+				Doc: "How timestamps are written: ISO-8601 strings, or integers since 1970 in seconds, milliseconds or microseconds (default iso).",
+			},
+			{
+				Name: "null_fields", Kind: option.Enum, Default: "write", Values: []string{"write", "omit"},
+				Doc: "Whether a sink writes NULL fields as null or leaves them out (default write).",
+			},
+			{
+				Name: "max_depth", Kind: option.Int, Default: "100", Min: 1, Max: 10_000,
+				Doc: "How many levels of objects and arrays a document may nest (default 100).",
+			},
+			{
+				Name: "max_document_size", Kind: option.Bytes, Default: "64MiB",
+				Doc: "Largest document a source accepts, in bytes (default 64MiB).",
+			},
 		},
 		Decoder: newDecoder,
 		Encoder: newEncoder,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/json"
 	"github.com/streamd-io/streamd/connectors/option"
@@ -113,8 +114,10 @@ func TestDecodeValues(t *testing.T) {
 		{name: "a map", typ: messages.MapType(str, bigint), payload: `{"x":1,"":2}`, want: map[any]any{"x": int64(1), "": int64(2)}},
 		{name: "a map with integer keys", typ: messages.MapType(bigint, str), payload: `{"7":"x"}`, want: map[any]any{int64(7): "x"}},
 		{name: "a struct, its missing field NULL", typ: pair, payload: `{"a":1,"c":{}}`, want: map[string]any{"a": int64(1), "b": nil}},
-		{name: "structs in an array", typ: messages.ArrayType(pair), payload: `[{"b":"x","a":1},null,{}]`,
-			want: []any{map[string]any{"a": int64(1), "b": "x"}, nil, map[string]any{"a": nil, "b": nil}}},
+		{
+			name: "structs in an array", typ: messages.ArrayType(pair), payload: `[{"b":"x","a":1},null,{}]`,
+			want: []any{map[string]any{"a": int64(1), "b": "x"}, nil, map[string]any{"a": nil, "b": nil}},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rows, err := decode(t, config(t, column("v", tc.typ), nil, tc.options...), `{"v":`+tc.payload+`}`)

@@ -13,10 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/valyala/fastjson"
+
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/json"
 	"github.com/streamd-io/streamd/messages"
-	"github.com/valyala/fastjson"
 )
 
 var fuzzSchema = messages.NewSchema(

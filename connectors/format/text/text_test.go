@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/text"
 	"github.com/streamd-io/streamd/messages"
