@@ -43,7 +43,8 @@ func sampleRecord() *epochs.Record {
 func mustEncode(t interface {
 	Helper()
 	Fatal(...any)
-}, r *epochs.Record) []byte {
+}, r *epochs.Record,
+) []byte {
 	t.Helper()
 	b, err := epochs.EncodeRecord(r)
 	if err != nil {
