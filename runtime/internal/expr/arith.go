@@ -31,8 +31,10 @@ func arithmeticFunctions() []*Function {
 	}
 	var out []*Function
 	for _, o := range ops {
-		f := &Function{Name: o.name, Family: "arithmetic", Usage: "a " + o.name + " b", Signature: "number, number -> number", Doc: o.doc,
-			infix: o.op != 'p', fails: true, safeFloat: o.op == '+' || o.op == '-' || o.op == '*', bind: bindArithmetic(o.op), make: makeArithmetic(o.op)}
+		f := &Function{
+			Name: o.name, Family: "arithmetic", Usage: "a " + o.name + " b", Signature: "number, number -> number", Doc: o.doc,
+			infix: o.op != 'p', fails: true, safeFloat: o.op == '+' || o.op == '-' || o.op == '*', bind: bindArithmetic(o.op), make: makeArithmetic(o.op),
+		}
 		if o.op == 'p' {
 			f.Usage = "pmod(a, b)"
 		}
@@ -48,8 +50,10 @@ func arithmeticFunctions() []*Function {
 		}
 	}
 	return append(out,
-		&Function{Name: "negative", Family: "arithmetic", Usage: "-a", Signature: "number -> number", Doc: "the negated value", fails: true,
-			bind: bindSign, make: makeNegative},
+		&Function{
+			Name: "negative", Family: "arithmetic", Usage: "-a", Signature: "number -> number", Doc: "the negated value", fails: true,
+			bind: bindSign, make: makeNegative,
+		},
 		&Function{Name: "positive", Family: "arithmetic", Usage: "+a", Signature: "number -> number", Doc: "the value itself", bind: bindSign},
 	)
 }

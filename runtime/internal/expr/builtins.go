@@ -5,7 +5,7 @@ func builtinFunctions() []*Function {
 	var all []*Function
 	for _, family := range [][]*Function{
 		comparisonFunctions(), membershipFunctions(), logicFunctions(), arithmeticFunctions(), conditionalFunctions(),
-		stringFunctions(), searchFunctions(), likeFunctions(), hashFunctions(), mathFunctions(), roundingFunctions(), randomFunctions(),
+		stringFunctions(), substringFunctions(), searchFunctions(), likeFunctions(), hashFunctions(), mathFunctions(), roundingFunctions(), randomFunctions(),
 		clockFunctions(), castFunctions(), dateFunctions(), timeFunctions(), regexpFunctions(), collectionFunctions(),
 		jsonFunctions(), printfFunctions(), lambdaFunctions(),
 	} {

@@ -299,16 +299,21 @@ func (p *coalesceProgram) eval(f *frame) (vec, error) {
 
 func conditionalFunctions() []*Function {
 	return []*Function{
-		{Name: "coalesce", Family: "conditional", Usage: "coalesce(a, ...)", Signature: "any, ... -> $0",
-			Doc: "the first argument that is not NULL", bind: bindCommon(1), special: makeCoalesce},
-		{Name: "ifnull", Aliases: []string{"nvl"}, Family: "conditional", Usage: "ifnull(a, b)", Signature: "any, any -> $0",
+		{
+			Name: "coalesce", Family: "conditional", Usage: "coalesce(a, ...)", Signature: "any, ... -> $0",
+			Doc: "the first argument that is not NULL", bind: bindCommon(1), special: makeCoalesce,
+		},
+		{
+			Name: "ifnull", Aliases: []string{"nvl"}, Family: "conditional", Usage: "ifnull(a, b)", Signature: "any, any -> $0",
 			Doc: "a, or b where a is NULL", bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(2, 2); err != nil {
 					return nil, err
 				}
 				return b.call("coalesce", b.args...)
-			}},
-		{Name: "nvl2", Family: "conditional", Usage: "nvl2(a, b, c)", Signature: "any, any, any -> $1",
+			},
+		},
+		{
+			Name: "nvl2", Family: "conditional", Usage: "nvl2(a, b, c)", Signature: "any, any, any -> $1",
 			Doc: "b where a is not NULL, else c", bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(3, 3); err != nil {
 					return nil, err
@@ -318,30 +323,39 @@ func conditionalFunctions() []*Function {
 					return nil, err
 				}
 				return b.caseOf([]When{{cond, b.args[1]}}, b.args[2])
-			}},
-		{Name: "nullif", Family: "conditional", Usage: "nullif(a, b)", Signature: "any, any -> $0",
-			Doc: "NULL where a equals b, else a", bind: bindNullIf},
-		{Name: "nullifzero", Family: "conditional", Usage: "nullifzero(a)", Signature: "number -> $0",
+			},
+		},
+		{
+			Name: "nullif", Family: "conditional", Usage: "nullif(a, b)", Signature: "any, any -> $0",
+			Doc: "NULL where a equals b, else a", bind: bindNullIf,
+		},
+		{
+			Name: "nullifzero", Family: "conditional", Usage: "nullifzero(a)", Signature: "number -> $0",
 			Doc: "NULL where a is 0, else a", bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(1, 1); err != nil {
 					return nil, err
 				}
 				return b.call("nullif", b.args[0], Int(0))
-			}},
-		{Name: "zeroifnull", Family: "conditional", Usage: "zeroifnull(a)", Signature: "number -> $0",
+			},
+		},
+		{
+			Name: "zeroifnull", Family: "conditional", Usage: "zeroifnull(a)", Signature: "number -> $0",
 			Doc: "0 where a is NULL, else a", bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(1, 1); err != nil {
 					return nil, err
 				}
 				return b.call("coalesce", b.args[0], Int(0))
-			}},
-		{Name: "if", Aliases: []string{"iff"}, Family: "conditional", Usage: "if(cond, a, b)", Signature: "boolean, any, any -> $1",
+			},
+		},
+		{
+			Name: "if", Aliases: []string{"iff"}, Family: "conditional", Usage: "if(cond, a, b)", Signature: "boolean, any, any -> $1",
 			Doc: "a where cond is true, else b; only the one needed is evaluated", bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(3, 3); err != nil {
 					return nil, err
 				}
 				return b.caseOf([]When{{b.args[0], b.args[1]}}, b.args[2])
-			}},
+			},
+		},
 	}
 }
 

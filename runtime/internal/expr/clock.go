@@ -7,21 +7,25 @@ import (
 
 func clockFunctions() []*Function {
 	clock := func(name, doc string, k messages.Kind, aliases ...string) *Function {
-		return &Function{Name: name, Aliases: aliases, Family: "time", Usage: name + "()", Signature: "-> " + k.String(),
-			Doc: doc + ": the time the row arrived at the broker or in the engine; above a stateful operator the time of emission", volatile: true, special: makeClock}
+		return &Function{
+			Name: name, Aliases: aliases, Family: "time", Usage: name + "()", Signature: "-> " + k.String(),
+			Doc: doc + ": the time the row arrived at the broker or in the engine; above a stateful operator the time of emission", volatile: true, special: makeClock,
+		}
 	}
 	return []*Function{
 		clock("current_timestamp", "the current time", messages.Timestamp, "now"),
 		clock("current_date", "the current date in the session time zone", messages.Date, "curdate"),
 		clock("localtimestamp", "the current time on the wall clock of the session time zone", messages.TimestampNTZ),
-		{Name: "current_timezone", Family: "time", Usage: "current_timezone()", Signature: "-> string", Doc: "the session time zone",
+		{
+			Name: "current_timezone", Family: "time", Usage: "current_timezone()", Signature: "-> string", Doc: "the session time zone",
 			make: func(c *compiler, _ *FuncCall) (kernel, error) {
 				name := "UTC"
 				if c.zone.loc != nil {
 					name = c.zone.loc.String()
 				}
 				return perRowText(func(x *exec) error { x.buf = append(x.buf, name...); return nil }), nil
-			}},
+			},
+		},
 	}
 }
 
@@ -92,21 +96,27 @@ func (p *clockProgram) convert(micros int64) int64 {
 // castFunctions are type names used as functions: int(a) is CAST(a AS INT).
 func castFunctions() []*Function {
 	var out []*Function
-	for _, k := range []messages.Kind{messages.Boolean, messages.TinyInt, messages.SmallInt, messages.Int, messages.BigInt,
-		messages.Float, messages.Double, messages.String, messages.Binary, messages.Date, messages.Timestamp} {
-		out = append(out, &Function{Name: k.String(), Family: "cast", Usage: k.String() + "(a)", Signature: "any -> " + k.String(), Doc: "a cast to " + k.String(),
+	for _, k := range []messages.Kind{
+		messages.Boolean, messages.TinyInt, messages.SmallInt, messages.Int, messages.BigInt,
+		messages.Float, messages.Double, messages.String, messages.Binary, messages.Date, messages.Timestamp,
+	} {
+		out = append(out, &Function{
+			Name: k.String(), Family: "cast", Usage: k.String() + "(a)", Signature: "any -> " + k.String(), Doc: "a cast to " + k.String(),
 			bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(1, 1); err != nil {
 					return nil, err
 				}
 				return NewCast(b.args[0], messages.T(k), false)
-			}})
+			},
+		})
 	}
-	return append(out, &Function{Name: "typeof", Family: "cast", Usage: "typeof(a)", Signature: "any -> string", Doc: "the type of a",
+	return append(out, &Function{
+		Name: "typeof", Family: "cast", Usage: "typeof(a)", Signature: "any -> string", Doc: "the type of a",
 		bind: func(b *binding) (Node, *sql.Error) {
 			if err := b.count(1, 1); err != nil {
 				return nil, err
 			}
 			return String(b.typ(0).String()), nil
-		}})
+		},
+	})
 }

@@ -9,7 +9,8 @@ import (
 
 func collectionFunctions() []*Function {
 	return []*Function{
-		{Name: "array", Family: "collection", Usage: "array(a, ...)", Signature: "any, ... -> array", Doc: "an array of the arguments", lenient: true, bind: bindArray,
+		{
+			Name: "array", Family: "collection", Usage: "array(a, ...)", Signature: "any, ... -> array", Doc: "an array of the arguments", lenient: true, bind: bindArray,
 			make: func(_ *compiler, n *FuncCall) (kernel, error) {
 				return perRowList(func(x *exec) error {
 					for _, v := range x.args {
@@ -17,37 +18,60 @@ func collectionFunctions() []*Function {
 					}
 					return nil
 				}), nil
-			}},
-		{Name: "struct", Family: "collection", Usage: "struct(a, ...)", Signature: "any, ... -> struct", Doc: "a struct of the arguments; columns keep their names", lenient: true,
-			bind: bindStruct, make: makeStruct},
-		{Name: "named_struct", Family: "collection", Usage: "named_struct('name', a, ...)", Signature: "string, any, ... -> struct", Doc: "a struct of the arguments under constant names",
-			bind: bindNamedStruct},
-		{Name: "map", Family: "collection", Usage: "map(key, value, ...)", Signature: "any, any, ... -> map", Doc: "a map of keys and values; a key must not be NULL or occur twice", lenient: true, fails: true,
-			bind: bindMap, make: makeMap},
-		{Name: "size", Aliases: []string{"cardinality"}, Family: "collection", Usage: "size(a)", Signature: "array or map -> int", Doc: "the number of elements; NULL for NULL",
-			bind: bindSize, make: makeSize},
+			},
+		},
+		{
+			Name: "struct", Family: "collection", Usage: "struct(a, ...)", Signature: "any, ... -> struct", Doc: "a struct of the arguments; columns keep their names", lenient: true,
+			bind: bindStruct, make: makeStruct,
+		},
+		{
+			Name: "named_struct", Family: "collection", Usage: "named_struct('name', a, ...)", Signature: "string, any, ... -> struct", Doc: "a struct of the arguments under constant names",
+			bind: bindNamedStruct,
+		},
+		{
+			Name: "map", Family: "collection", Usage: "map(key, value, ...)", Signature: "any, any, ... -> map", Doc: "a map of keys and values; a key must not be NULL or occur twice", lenient: true, fails: true,
+			bind: bindMap, make: makeMap,
+		},
+		{
+			Name: "size", Aliases: []string{"cardinality"}, Family: "collection", Usage: "size(a)", Signature: "array or map -> int", Doc: "the number of elements; NULL for NULL",
+			bind: bindSize, make: makeSize,
+		},
 		{Name: "array_size", Family: "collection", Usage: "array_size(a)", Signature: "list -> int", Doc: "the number of elements", make: makeSize},
-		{Name: "array_contains", Family: "collection", Usage: "array_contains(array, a)", Signature: "array, any -> boolean",
-			Doc: "whether a is an element; NULL if it is not found but there is a NULL element", bind: bindContains, make: rows(arrayContains)},
-		{Name: "array_position", Family: "collection", Usage: "array_position(array, a)", Signature: "array, any -> bigint", Doc: "the position of the first element equal to a, from 1; 0 if there is none",
-			bind: bindContains, make: rows(arrayPosition)},
-		{Name: "array_join", Family: "collection", Usage: "array_join(array, sep[, null])", Signature: "array<string>, string, [string] -> string",
-			Doc: "the elements joined by sep; a NULL is left out, or written as the third argument", make: rows(arrayJoin)},
+		{
+			Name: "array_contains", Family: "collection", Usage: "array_contains(array, a)", Signature: "array, any -> boolean",
+			Doc: "whether a is an element; NULL if it is not found but there is a NULL element", bind: bindContains, make: rows(arrayContains),
+		},
+		{
+			Name: "array_position", Family: "collection", Usage: "array_position(array, a)", Signature: "array, any -> bigint", Doc: "the position of the first element equal to a, from 1; 0 if there is none",
+			bind: bindContains, make: rows(arrayPosition),
+		},
+		{
+			Name: "array_join", Family: "collection", Usage: "array_join(array, sep[, null])", Signature: "array<string>, string, [string] -> string",
+			Doc: "the elements joined by sep; a NULL is left out, or written as the third argument", make: rows(arrayJoin),
+		},
 		{Name: "array_max", Family: "collection", Usage: "array_max(array)", Signature: "array -> element", Doc: "the largest element that is not NULL", bind: bindElement, make: makeArrayExtreme(1)},
 		{Name: "array_min", Family: "collection", Usage: "array_min(array)", Signature: "array -> element", Doc: "the smallest element that is not NULL", bind: bindElement, make: makeArrayExtreme(-1)},
 		{Name: "array_distinct", Family: "collection", Usage: "array_distinct(array)", Signature: "list -> $0", Doc: "the array without repeated elements", costly: true, make: rows(arrayDistinct)},
 		{Name: "slice", Family: "collection", Usage: "slice(array, start, length)", Signature: "list, int, int -> $0", Doc: "the elements from start (from 1, or from the end if negative) on", fails: true, make: rows(sliceRow)},
-		{Name: "element_at", Family: "collection", Usage: "element_at(a, i)", Signature: "array, int -> element | map, key -> value", fails: true,
-			Doc: "element i of an array, from 1, or from the end if negative; or the value of a map under a key, NULL if there is none", bind: bindAt, make: makeAt(1)},
-		{Name: "try_element_at", Family: "collection", Usage: "try_element_at(a, i)", Signature: "array, int -> element | map, key -> value", try: true,
-			Doc: "element_at that is NULL where there is no such element", bind: bindAt, make: makeAt(1)},
+		{
+			Name: "element_at", Family: "collection", Usage: "element_at(a, i)", Signature: "array, int -> element | map, key -> value", fails: true,
+			Doc: "element i of an array, from 1, or from the end if negative; or the value of a map under a key, NULL if there is none", bind: bindAt, make: makeAt(1),
+		},
+		{
+			Name: "try_element_at", Family: "collection", Usage: "try_element_at(a, i)", Signature: "array, int -> element | map, key -> value", try: true,
+			Doc: "element_at that is NULL where there is no such element", bind: bindAt, make: makeAt(1),
+		},
 		{Name: "get", Family: "collection", Usage: "get(array, i)", Signature: "array, int -> element", Doc: "element i of an array, from 0; NULL where there is none", try: true, bind: bindAt, make: makeAt(0)},
-		{Name: "[]", Family: "collection", Usage: "a[i]", Signature: "array, int -> element | map, key -> value", fails: true,
-			Doc: "element i of an array, from 0; or the value of a map under a key, NULL if there is none", bind: bindAt, make: makeAt(0)},
+		{
+			Name: "[]", Family: "collection", Usage: "a[i]", Signature: "array, int -> element | map, key -> value", fails: true,
+			Doc: "element i of an array, from 0; or the value of a map under a key, NULL if there is none", bind: bindAt, make: makeAt(0),
+		},
 		{Name: "map_keys", Family: "collection", Usage: "map_keys(map)", Signature: "map -> array", Doc: "the keys", bind: bindEntries(0), make: makeEntries(0)},
 		{Name: "map_values", Family: "collection", Usage: "map_values(map)", Signature: "map -> array", Doc: "the values", bind: bindEntries(1), make: makeEntries(1)},
-		{Name: "map_contains_key", Family: "collection", Usage: "map_contains_key(map, key)", Signature: "map, key -> boolean", Doc: "whether the map has the key", bind: bindContainsKey,
-			make: rows(func(x *exec) error { x.setBool(findKey(x) >= 0); return nil })},
+		{
+			Name: "map_contains_key", Family: "collection", Usage: "map_contains_key(map, key)", Signature: "map, key -> boolean", Doc: "whether the map has the key", bind: bindContainsKey,
+			make: rows(func(x *exec) error { x.setBool(findKey(x) >= 0); return nil }),
+		},
 	}
 }
 

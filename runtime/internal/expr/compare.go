@@ -48,8 +48,10 @@ func comparisonFunctions() []*Function {
 	}
 	var out []*Function
 	for _, o := range ops {
-		f := &Function{Name: o.name, Family: "comparison", Usage: "a " + o.name + " b", Signature: "any, any -> boolean",
-			Doc: o.doc + "; NULL where one is NULL", infix: true, bind: bindComparison}
+		f := &Function{
+			Name: o.name, Family: "comparison", Usage: "a " + o.name + " b", Signature: "any, any -> boolean",
+			Doc: o.doc + "; NULL where one is NULL", infix: true, bind: bindComparison,
+		}
 		if o.name == "=" {
 			f.Aliases = []string{"=="}
 		}
@@ -59,9 +61,11 @@ func comparisonFunctions() []*Function {
 		f.make = func(_ *compiler, n *FuncCall) (kernel, error) { return compareKernel(o.op, n.Args[0].Type()), nil }
 		out = append(out, f)
 	}
-	return append(out, &Function{Name: "<=>", Family: "comparison", Usage: "a <=> b", Signature: "any, any -> boolean",
+	return append(out, &Function{
+		Name: "<=>", Family: "comparison", Usage: "a <=> b", Signature: "any, any -> boolean",
 		Doc:   "true where the operands are equal or both NULL; never NULL",
-		infix: true, lenient: true, bind: bindComparison, make: makeNullSafe})
+		infix: true, lenient: true, bind: bindComparison, make: makeNullSafe,
+	})
 }
 
 // bindComparison gives both operands their common type.

@@ -11,17 +11,26 @@ import (
 
 func dateFunctions() []*Function {
 	fs := []*Function{
-		{Name: "date_add", Aliases: []string{"dateadd"}, Family: "time", Usage: "date_add(date, days) or date_add(unit, n, time)", Signature: "date, int -> date",
-			Doc: "the date days later; with a unit first, the time n units later", fails: true, unitFirst: true, bind: bindDateAdd, make: rows(addDays(1))},
-		{Name: "timestampadd", Family: "time", Usage: "timestampadd(unit, n, time)", Signature: "string, bigint, timestamp -> timestamp",
-			Doc: "the time n units later", fails: true, unitFirst: true, bind: bindUnitAdd},
+		{
+			Name: "date_add", Aliases: []string{"dateadd"}, Family: "time", Usage: "date_add(date, days) or date_add(unit, n, time)", Signature: "date, int -> date",
+			Doc: "the date days later; with a unit first, the time n units later", fails: true, unitFirst: true, bind: bindDateAdd, make: rows(addDays(1)),
+		},
+		{
+			Name: "timestampadd", Family: "time", Usage: "timestampadd(unit, n, time)", Signature: "string, bigint, timestamp -> timestamp",
+			Doc: "the time n units later", fails: true, unitFirst: true, bind: bindUnitAdd,
+		},
 		{Name: "date_sub", Family: "time", Usage: "date_sub(date, days)", Signature: "date, int -> date", Doc: "the date days earlier", fails: true, make: rows(addDays(-1))},
-		{Name: "datediff", Aliases: []string{"date_diff"}, Family: "time", Usage: "datediff(end, start) or datediff(unit, start, end)", Signature: "date, date -> int",
+		{
+			Name: "datediff", Aliases: []string{"date_diff"}, Family: "time", Usage: "datediff(end, start) or datediff(unit, start, end)", Signature: "date, date -> int",
 			Doc: "the days from start to end; with a unit first, the whole units", unitFirst: true, bind: bindDateDiff,
-			make: rows(func(x *exec) error { x.setInt32(x.int32(0) - x.int32(1)); return nil })},
-		{Name: "timestampdiff", Family: "time", Usage: "timestampdiff(unit, start, end)", Signature: "string, timestamp, timestamp -> bigint",
-			Doc: "the whole units from start to end", unitFirst: true, bind: bindUnitDiff},
-		{Name: "add_months", Family: "time", Usage: "add_months(date, months)", Signature: "date, int -> date", Doc: "the same day of month months later, or the last of that month",
+			make: rows(func(x *exec) error { x.setInt32(x.int32(0) - x.int32(1)); return nil }),
+		},
+		{
+			Name: "timestampdiff", Family: "time", Usage: "timestampdiff(unit, start, end)", Signature: "string, timestamp, timestamp -> bigint",
+			Doc: "the whole units from start to end", unitFirst: true, bind: bindUnitDiff,
+		},
+		{
+			Name: "add_months", Family: "time", Usage: "add_months(date, months)", Signature: "date, int -> date", Doc: "the same day of month months later, or the last of that month",
 			fails: true, make: rows(func(x *exec) error {
 				d, ok := addMonths(x.int32(0), int64(x.int32(1)))
 				if !ok {
@@ -29,24 +38,37 @@ func dateFunctions() []*Function {
 				}
 				x.setInt32(d)
 				return nil
-			})},
-		{Name: "months_between", Family: "time", Usage: "months_between(end, start[, round])", Signature: "timestamp, timestamp, [boolean] -> double",
-			Doc: "the months from start to end, a fraction counting 31 days a month; rounded to 8 digits unless round is false", make: rows(monthsBetween)},
-		{Name: "last_day", Family: "time", Usage: "last_day(date)", Signature: "date -> date", Doc: "the last day of the month",
+			}),
+		},
+		{
+			Name: "months_between", Family: "time", Usage: "months_between(end, start[, round])", Signature: "timestamp, timestamp, [boolean] -> double",
+			Doc: "the months from start to end, a fraction counting 31 days a month; rounded to 8 digits unless round is false", make: rows(monthsBetween),
+		},
+		{
+			Name: "last_day", Family: "time", Usage: "last_day(date)", Signature: "date -> date", Doc: "the last day of the month",
 			make: rows(func(x *exec) error {
 				c := civilOf(x.int32(0))
 				x.setInt32(x.int32(0) + int32(monthLength(c.year, c.month)-c.day))
 				return nil
-			})},
-		{Name: "next_day", Family: "time", Usage: "next_day(date, day)", Signature: "date, string -> date", Doc: "the first date behind date on that day of the week",
-			fails: true, make: rows(nextDay)},
-		{Name: "trunc", Family: "time", Usage: "trunc(date, unit)", Signature: "date, string -> date", Doc: "the first day of the year, quarter, month or week; NULL for another unit",
-			make: rows(truncDate)},
+			}),
+		},
+		{
+			Name: "next_day", Family: "time", Usage: "next_day(date, day)", Signature: "date, string -> date", Doc: "the first date behind date on that day of the week",
+			fails: true, make: rows(nextDay),
+		},
+		{
+			Name: "trunc", Family: "time", Usage: "trunc(date, unit)", Signature: "date, string -> date", Doc: "the first day of the year, quarter, month or week; NULL for another unit",
+			make: rows(truncDate),
+		},
 		{Name: "make_date", Family: "time", Usage: "make_date(year, month, day)", Signature: "int, int, int -> date", Doc: "the date", fails: true, make: rows(makeDate)},
-		{Name: "unix_date", Family: "time", Usage: "unix_date(date)", Signature: "date -> int", Doc: "the days since 1970-01-01",
-			make: rows(func(x *exec) error { x.setInt32(x.int32(0)); return nil })},
-		{Name: "date_from_unix_date", Family: "time", Usage: "date_from_unix_date(days)", Signature: "int -> date", Doc: "the date days after 1970-01-01",
-			make: rows(func(x *exec) error { x.setInt32(x.int32(0)); return nil })},
+		{
+			Name: "unix_date", Family: "time", Usage: "unix_date(date)", Signature: "date -> int", Doc: "the days since 1970-01-01",
+			make: rows(func(x *exec) error { x.setInt32(x.int32(0)); return nil }),
+		},
+		{
+			Name: "date_from_unix_date", Family: "time", Usage: "date_from_unix_date(days)", Signature: "int -> date", Doc: "the date days after 1970-01-01",
+			make: rows(func(x *exec) error { x.setInt32(x.int32(0)); return nil }),
+		},
 	}
 	return append(fs, datePartFunctions()...)
 }
@@ -66,25 +88,33 @@ func datePartFunctions() []*Function {
 		{"dayofyear", "", "the day of the year", dayOfYear},
 		{"weekofyear", "", "the week of the year as ISO 8601 counts", func(d int32) int { _, w := isoWeek(d); return w }},
 	} {
-		f := &Function{Name: d.name, Family: "time", Usage: d.name + "(date)", Signature: "date -> int", Doc: d.doc,
-			make: rows(func(x *exec) error { x.setInt32(int32(d.part(x.int32(0)))); return nil })}
+		f := &Function{
+			Name: d.name, Family: "time", Usage: d.name + "(date)", Signature: "date -> int", Doc: d.doc,
+			make: rows(func(x *exec) error { x.setInt32(int32(d.part(x.int32(0)))); return nil }),
+		}
 		if d.alias != "" {
 			f.Aliases = []string{d.alias}
 		}
 		out = append(out, f)
 	}
 	return append(out,
-		&Function{Name: "dayname", Family: "time", Usage: "dayname(date)", Signature: "date -> string", Doc: "the day of the week, Mon to Sun",
-			make: rows(func(x *exec) error { x.buf = append(x.buf, dayNames[dayOfWeek(x.int32(0))][:3]...); return nil })},
-		&Function{Name: "monthname", Family: "time", Usage: "monthname(date)", Signature: "date -> string", Doc: "the month, Jan to Dec",
-			make: rows(func(x *exec) error { x.buf = append(x.buf, monthNames[civilOf(x.int32(0)).month-1][:3]...); return nil })},
+		&Function{
+			Name: "dayname", Family: "time", Usage: "dayname(date)", Signature: "date -> string", Doc: "the day of the week, Mon to Sun",
+			make: rows(func(x *exec) error { x.buf = append(x.buf, dayNames[dayOfWeek(x.int32(0))][:3]...); return nil }),
+		},
+		&Function{
+			Name: "monthname", Family: "time", Usage: "monthname(date)", Signature: "date -> string", Doc: "the month, Jan to Dec",
+			make: rows(func(x *exec) error { x.buf = append(x.buf, monthNames[civilOf(x.int32(0)).month-1][:3]...); return nil }),
+		},
 	)
 }
 
 var dayNames = [...]string{"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}
 
-var monthNames = [...]string{"January", "February", "March", "April", "May", "June", "July", "August", "September",
-	"October", "November", "December"}
+var monthNames = [...]string{
+	"January", "February", "March", "April", "May", "June", "July", "August", "September",
+	"October", "November", "December",
+}
 
 func bindDateAdd(b *binding) (Node, *sql.Error) {
 	if len(b.args) == 3 {
@@ -136,8 +166,10 @@ func (b *binding) unit() (months, micros int64, err *sql.Error) {
 		months, micros, ok = timeUnit(name)
 	}
 	if !ok {
-		e := &sql.Error{Class: "INVALID_PARAMETER_VALUE.DATETIME_UNIT", Msg: b.display() + ": " + b.args[0].String() + " is no unit of time",
-			Hint: "the units are YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND, MICROSECOND"}
+		e := &sql.Error{
+			Class: "INVALID_PARAMETER_VALUE.DATETIME_UNIT", Msg: b.display() + ": " + b.args[0].String() + " is no unit of time",
+			Hint: "the units are YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND, MICROSECOND",
+		}
 		return 0, 0, e
 	}
 	return months, micros, nil

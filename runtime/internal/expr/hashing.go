@@ -16,25 +16,36 @@ import (
 func hashFunctions() []*Function {
 	text := "string -> string | binary -> string"
 	return []*Function{
-		{Name: "md5", Family: "hash", Usage: "md5(a)", Signature: text, Doc: "the MD5 hash in hexadecimal", costly: true,
+		{
+			Name: "md5", Family: "hash", Usage: "md5(a)", Signature: text, Doc: "the MD5 hash in hexadecimal", costly: true,
 			make: rows(func(x *exec) error {
 				h := md5.Sum(x.bytes(0)) //nolint:gosec // see above
 				x.buf = hex.AppendEncode(x.buf, h[:])
 				return nil
-			})},
-		{Name: "sha1", Aliases: []string{"sha"}, Family: "hash", Usage: "sha1(a)", Signature: text, Doc: "the SHA-1 hash in hexadecimal", costly: true,
+			}),
+		},
+		{
+			Name: "sha1", Aliases: []string{"sha"}, Family: "hash", Usage: "sha1(a)", Signature: text, Doc: "the SHA-1 hash in hexadecimal", costly: true,
 			make: rows(func(x *exec) error {
 				h := sha1.Sum(x.bytes(0)) //nolint:gosec // see above
 				x.buf = hex.AppendEncode(x.buf, h[:])
 				return nil
-			})},
-		{Name: "sha2", Family: "hash", Usage: "sha2(a, bits)", Signature: "string, int -> string | binary, int -> string",
-			Doc: "the SHA-2 hash of 224, 256 (or 0), 384 or 512 bits in hexadecimal; NULL for other numbers", costly: true, make: rows(sha2)},
-		{Name: "crc32", Family: "hash", Usage: "crc32(a)", Signature: "string -> bigint | binary -> bigint", Doc: "the CRC-32 checksum",
-			make: rows(func(x *exec) error { x.setInt64(int64(crc32.ChecksumIEEE(x.bytes(0)))); return nil })},
-		{Name: "base64", Family: "hash", Usage: "base64(a)", Signature: text, Doc: "the bytes in base 64",
-			make: rows(func(x *exec) error { x.buf = base64.StdEncoding.AppendEncode(x.buf, x.bytes(0)); return nil })},
-		{Name: "unbase64", Family: "hash", Usage: "unbase64(str)", Signature: "string -> binary", Doc: "the bytes of a base 64 text", fails: true,
+			}),
+		},
+		{
+			Name: "sha2", Family: "hash", Usage: "sha2(a, bits)", Signature: "string, int -> string | binary, int -> string",
+			Doc: "the SHA-2 hash of 224, 256 (or 0), 384 or 512 bits in hexadecimal; NULL for other numbers", costly: true, make: rows(sha2),
+		},
+		{
+			Name: "crc32", Family: "hash", Usage: "crc32(a)", Signature: "string -> bigint | binary -> bigint", Doc: "the CRC-32 checksum",
+			make: rows(func(x *exec) error { x.setInt64(int64(crc32.ChecksumIEEE(x.bytes(0)))); return nil }),
+		},
+		{
+			Name: "base64", Family: "hash", Usage: "base64(a)", Signature: text, Doc: "the bytes in base 64",
+			make: rows(func(x *exec) error { x.buf = base64.StdEncoding.AppendEncode(x.buf, x.bytes(0)); return nil }),
+		},
+		{
+			Name: "unbase64", Family: "hash", Usage: "unbase64(str)", Signature: "string -> binary", Doc: "the bytes of a base 64 text", fails: true,
 			make: rows(func(x *exec) error {
 				b, err := base64.StdEncoding.AppendDecode(x.buf, x.bytes(0))
 				if err != nil {
@@ -42,13 +53,20 @@ func hashFunctions() []*Function {
 				}
 				x.buf = b
 				return nil
-			})},
-		{Name: "hex", Family: "hash", Usage: "hex(a)", Signature: "bigint -> string | binary -> string | string -> string",
-			Doc: "a number or bytes in hexadecimal", make: makeHex},
-		{Name: "unhex", Family: "hash", Usage: "unhex(str)", Signature: "string -> binary", Doc: "the bytes of a hexadecimal text; NULL for another text",
-			make: rows(unhex)},
-		{Name: "bin", Family: "hash", Usage: "bin(n)", Signature: "bigint -> string", Doc: "the number in binary",
-			make: rows(func(x *exec) error { x.buf = strconv.AppendUint(x.buf, uint64(x.int64(0)), 2); return nil })},
+			}),
+		},
+		{
+			Name: "hex", Family: "hash", Usage: "hex(a)", Signature: "bigint -> string | binary -> string | string -> string",
+			Doc: "a number or bytes in hexadecimal", make: makeHex,
+		},
+		{
+			Name: "unhex", Family: "hash", Usage: "unhex(str)", Signature: "string -> binary", Doc: "the bytes of a hexadecimal text; NULL for another text",
+			make: rows(unhex),
+		},
+		{
+			Name: "bin", Family: "hash", Usage: "bin(n)", Signature: "bigint -> string", Doc: "the number in binary",
+			make: rows(func(x *exec) error { x.buf = strconv.AppendUint(x.buf, uint64(x.int64(0)), 2); return nil }),
+		},
 	}
 }
 

@@ -15,32 +15,44 @@ import (
 
 func jsonFunctions() []*Function {
 	return []*Function{
-		{Name: "get_json_object", Family: "json", Usage: "get_json_object(json, path)", Signature: "string, string -> string",
-			Doc: "the value at a path such as $.a.b[0] or $.a[*].b: strings without quotes, the rest as JSON; NULL if there is none", costly: true, make: makeGetJSON},
-		{Name: "json_array_length", Family: "json", Usage: "json_array_length(json)", Signature: "string -> int",
+		{
+			Name: "get_json_object", Family: "json", Usage: "get_json_object(json, path)", Signature: "string, string -> string",
+			Doc: "the value at a path such as $.a.b[0] or $.a[*].b: strings without quotes, the rest as JSON; NULL if there is none", costly: true, make: makeGetJSON,
+		},
+		{
+			Name: "json_array_length", Family: "json", Usage: "json_array_length(json)", Signature: "string -> int",
 			Doc: "the number of elements of a JSON array; NULL for anything else", costly: true, make: jsonRow(func(x *exec, v *fastjson.Value) {
 				a, err := v.Array()
 				x.isNull = err != nil
 				x.setInt32(int32(len(a)))
-			})},
-		{Name: "json_object_keys", Family: "json", Usage: "json_object_keys(json)", Signature: "string -> array<string>",
+			}),
+		},
+		{
+			Name: "json_object_keys", Family: "json", Usage: "json_object_keys(json)", Signature: "string -> array<string>",
 			Doc: "the names in a JSON object; NULL for anything else", costly: true, make: jsonRow(func(x *exec, v *fastjson.Value) {
 				o, err := v.Object()
 				if x.isNull = err != nil; !x.isNull {
 					o.Visit(func(key []byte, _ *fastjson.Value) { x.out.Child(0).AppendBytes(key) })
 				}
-			})},
-		{Name: "to_json", Family: "json", Usage: "to_json(a)", Signature: "any -> string",
+			}),
+		},
+		{
+			Name: "to_json", Family: "json", Usage: "to_json(a)", Signature: "any -> string",
 			Doc: "a struct, map or array as JSON; fields that are NULL are left out", costly: true, bind: bindToJSON,
 			make: rows(func(x *exec) error {
 				v := x.args[0]
 				x.buf = appendJSONValue(x.buf, v.col, x.i&v.mask, x.zone)
 				return nil
-			})},
-		{Name: "from_json", Family: "json", Usage: "from_json(json, schema)", Signature: "string, string -> struct",
-			Doc: "JSON as the type that the constant schema describes, such as 'a INT, b STRING'; what does not fit is NULL", costly: true, bind: bindFromJSON, make: makeFromJSON},
-		{Name: "schema_of_json", Family: "json", Usage: "schema_of_json(json)", Signature: "string -> string",
-			Doc: "the schema of a JSON text", costly: true, make: jsonRow(func(x *exec, v *fastjson.Value) { x.buf = append(x.buf, jsonType(v)...) })},
+			}),
+		},
+		{
+			Name: "from_json", Family: "json", Usage: "from_json(json, schema)", Signature: "string, string -> struct",
+			Doc: "JSON as the type that the constant schema describes, such as 'a INT, b STRING'; what does not fit is NULL", costly: true, bind: bindFromJSON, make: makeFromJSON,
+		},
+		{
+			Name: "schema_of_json", Family: "json", Usage: "schema_of_json(json)", Signature: "string -> string",
+			Doc: "the schema of a JSON text", costly: true, make: jsonRow(func(x *exec, v *fastjson.Value) { x.buf = append(x.buf, jsonType(v)...) }),
+		},
 	}
 }
 

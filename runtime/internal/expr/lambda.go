@@ -111,14 +111,18 @@ func lambdaFunctions() []*Function {
 		return []messages.Type{*before[0].Type().Elem, messages.T(messages.Int)}[:n], true
 	}
 	test := func(name, doc string, result func(array messages.Type) messages.Type, finish func(x *exec, h *higher) error) *Function {
-		return &Function{Name: name, Family: "collection", Usage: name + "(array, x -> condition)", Signature: "array, lambda -> " + name, Doc: doc,
-			costly: true, fails: true, lambda: params, bind: bindHigher(messages.T(messages.Boolean), result), special: makeHigher(finish)}
+		return &Function{
+			Name: name, Family: "collection", Usage: name + "(array, x -> condition)", Signature: "array, lambda -> " + name, Doc: doc,
+			costly: true, fails: true, lambda: params, bind: bindHigher(messages.T(messages.Boolean), result), special: makeHigher(finish),
+		}
 	}
 	same := func(t messages.Type) messages.Type { return t }
 	truth := func(messages.Type) messages.Type { return messages.T(messages.Boolean) }
 	return []*Function{
-		{Name: "transform", Family: "collection", Usage: "transform(array, x -> expr) or transform(array, (x, i) -> expr)", Signature: "array, lambda -> array",
-			Doc: "the array of the results for all elements", costly: true, fails: true, lambda: params, bind: bindHigher(messages.Type{}, nil), special: makeHigher(transformRow)},
+		{
+			Name: "transform", Family: "collection", Usage: "transform(array, x -> expr) or transform(array, (x, i) -> expr)", Signature: "array, lambda -> array",
+			Doc: "the array of the results for all elements", costly: true, fails: true, lambda: params, bind: bindHigher(messages.Type{}, nil), special: makeHigher(transformRow),
+		},
 		test("filter", "the array of the elements for which the condition is true", same, filterRow),
 		test("exists", "whether the condition is true for an element; NULL if for none but NULL for one", truth, quantifier(true)),
 		test("forall", "whether the condition is true for all elements; NULL if false for none but NULL for one", truth, quantifier(false)),

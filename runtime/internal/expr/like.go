@@ -10,10 +10,14 @@ import (
 
 func likeFunctions() []*Function {
 	return []*Function{
-		{Name: "like", Family: "string", Usage: "str LIKE pattern [ESCAPE 'c']", Signature: "string, string, [string] -> boolean", infix: true,
-			Doc: "whether str as a whole matches: % stands for any characters, _ for one", costly: true, fails: true, make: makeLike(false)},
-		{Name: "ilike", Family: "string", Usage: "str ILIKE pattern [ESCAPE 'c']", Signature: "string, string, [string] -> boolean", infix: true,
-			Doc: "LIKE without regard to case", costly: true, fails: true, make: makeLike(true)},
+		{
+			Name: "like", Family: "string", Usage: "str LIKE pattern [ESCAPE 'c']", Signature: "string, string, [string] -> boolean", infix: true,
+			Doc: "whether str as a whole matches: % stands for any characters, _ for one", costly: true, fails: true, make: makeLike(false),
+		},
+		{
+			Name: "ilike", Family: "string", Usage: "str ILIKE pattern [ESCAPE 'c']", Signature: "string, string, [string] -> boolean", infix: true,
+			Doc: "LIKE without regard to case", costly: true, fails: true, make: makeLike(true),
+		},
 	}
 }
 

@@ -8,12 +8,18 @@ import (
 func logicFunctions() []*Function {
 	boolean := "boolean, boolean -> boolean"
 	fs := []*Function{
-		{Name: "and", Family: "logic", Usage: "a AND b", Signature: boolean, infix: true,
-			Doc: "false where an operand is false, else NULL where one is NULL", special: makeAndOr},
-		{Name: "or", Family: "logic", Usage: "a OR b", Signature: boolean, infix: true,
-			Doc: "true where an operand is true, else NULL where one is NULL", special: makeAndOr},
-		{Name: "not", Aliases: []string{"!"}, Family: "logic", Usage: "NOT a", Signature: "boolean -> boolean", infix: true,
-			Doc: "the opposite; NULL of NULL", make: makeNot},
+		{
+			Name: "and", Family: "logic", Usage: "a AND b", Signature: boolean, infix: true,
+			Doc: "false where an operand is false, else NULL where one is NULL", special: makeAndOr,
+		},
+		{
+			Name: "or", Family: "logic", Usage: "a OR b", Signature: boolean, infix: true,
+			Doc: "true where an operand is true, else NULL where one is NULL", special: makeAndOr,
+		},
+		{
+			Name: "not", Aliases: []string{"!"}, Family: "logic", Usage: "NOT a", Signature: "boolean -> boolean", infix: true,
+			Doc: "the opposite; NULL of NULL", make: makeNot,
+		},
 	}
 	tests := []struct {
 		name, doc string
@@ -34,18 +40,22 @@ func logicFunctions() []*Function {
 		if t.boolean {
 			sig = "boolean -> boolean"
 		}
-		fs = append(fs, &Function{Name: t.name, Family: "logic", Usage: "a " + t.name, Signature: sig, Doc: t.doc,
+		fs = append(fs, &Function{
+			Name: t.name, Family: "logic", Usage: "a " + t.name, Signature: sig, Doc: t.doc,
 			infix: true, lenient: true,
-			make: func(*compiler, *FuncCall) (kernel, error) { return testKernel(t.onNull, t.onTrue, t.onFalse), nil }})
+			make: func(*compiler, *FuncCall) (kernel, error) { return testKernel(t.onNull, t.onTrue, t.onFalse), nil },
+		})
 	}
 	for name, to := range map[string]string{"isnull": "is null", "isnotnull": "is not null"} {
-		fs = append(fs, &Function{Name: name, Family: "logic", Usage: name + "(a)", Signature: "any -> boolean", Doc: "the same as a " + to,
+		fs = append(fs, &Function{
+			Name: name, Family: "logic", Usage: name + "(a)", Signature: "any -> boolean", Doc: "the same as a " + to,
 			bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(1, 1); err != nil {
 					return nil, err
 				}
 				return b.call(to, b.args[0])
-			}})
+			},
+		})
 	}
 	return fs
 }

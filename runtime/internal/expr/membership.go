@@ -8,9 +8,11 @@ import (
 )
 
 func membershipFunctions() []*Function {
-	return []*Function{{Name: "in", Family: "comparison", Usage: "x IN (a, ...)", Signature: "any, any, ... -> boolean",
+	return []*Function{{
+		Name: "in", Family: "comparison", Usage: "x IN (a, ...)", Signature: "any, any, ... -> boolean",
 		Doc: "whether x equals one of the values; NULL if it does not but x or one of them is NULL", costly: true,
-		bind: bindIn, special: makeIn}}
+		bind: bindIn, special: makeIn,
+	}}
 }
 
 func bindIn(b *binding) (Node, *sql.Error) {

@@ -11,15 +11,18 @@ import (
 
 func printfFunctions() []*Function {
 	return []*Function{
-		{Name: "format_string", Aliases: []string{"printf"}, Family: "string", Usage: "format_string(format, a, ...)", Signature: "string, any, ... -> string", lenient: true, fails: true,
+		{
+			Name: "format_string", Aliases: []string{"printf"}, Family: "string", Usage: "format_string(format, a, ...)", Signature: "string, any, ... -> string", lenient: true, fails: true,
 			Doc: "the format with %s, %d, %f, %e, %x, %c, %b and %% replaced by the arguments, with flags, width and precision as in Java", bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(1, -1); err != nil {
 					return nil, err
 				}
 				b.coerce(0, messages.T(messages.String))
 				return b.result(messages.T(messages.String))
-			}, make: rows(printfRow)},
-		{Name: "format_number", Family: "string", Usage: "format_number(a, places)", Signature: "double, int -> string | decimal, int -> string",
+			}, make: rows(printfRow),
+		},
+		{
+			Name: "format_number", Family: "string", Usage: "format_number(a, places)", Signature: "double, int -> string | decimal, int -> string",
 			Doc: "the number with commas between thousands and a number of decimal places", bind: func(b *binding) (Node, *sql.Error) {
 				if err := b.count(2, 2); err != nil {
 					return nil, err
@@ -32,7 +35,8 @@ func printfFunctions() []*Function {
 				}
 				b.coerce(1, messages.T(messages.Int))
 				return b.result(messages.T(messages.String))
-			}, make: makeFormatNumber},
+			}, make: makeFormatNumber,
+		},
 	}
 }
 

@@ -10,12 +10,18 @@ import (
 
 func randomFunctions() []*Function {
 	return []*Function{
-		{Name: "rand", Aliases: []string{"random"}, Family: "random", Usage: "rand([seed])", Signature: "[bigint] -> double",
-			Doc: "a number from 0.0 to below 1.0 that depends on seed and the identity of the row only", volatile: true, seeded: true, special: makeRandom(randomDouble)},
-		{Name: "randn", Family: "random", Usage: "randn([seed])", Signature: "[bigint] -> double",
-			Doc: "a number of the standard normal distribution that depends on seed and the identity of the row only", volatile: true, seeded: true, special: makeRandom(randomNormal)},
-		{Name: "uuid", Family: "random", Usage: "uuid()", Signature: "[bigint] -> string",
-			Doc: "a UUID that depends on the identity of the row only", volatile: true, seeded: true, special: makeRandom(randomUUID)},
+		{
+			Name: "rand", Aliases: []string{"random"}, Family: "random", Usage: "rand([seed])", Signature: "[bigint] -> double",
+			Doc: "a number from 0.0 to below 1.0 that depends on seed and the identity of the row only", volatile: true, seeded: true, special: makeRandom(randomDouble),
+		},
+		{
+			Name: "randn", Family: "random", Usage: "randn([seed])", Signature: "[bigint] -> double",
+			Doc: "a number of the standard normal distribution that depends on seed and the identity of the row only", volatile: true, seeded: true, special: makeRandom(randomNormal),
+		},
+		{
+			Name: "uuid", Family: "random", Usage: "uuid()", Signature: "[bigint] -> string",
+			Doc: "a UUID that depends on the identity of the row only", volatile: true, seeded: true, special: makeRandom(randomUUID),
+		},
 	}
 }
 

@@ -278,8 +278,10 @@ func (r *resolver) typed(e *sql.TypedLit) (Node, *sql.Error) {
 			return Timestamp(messages.EventTime(v)), nil
 		}
 	}
-	return nil, &sql.Error{Class: ClassTypedLiteral, Msg: strconv.Quote(e.Text) + " is no " + e.Kind.String(),
-		Hint: "write it as 2024-12-31 or 2024-12-31 23:59:59"}
+	return nil, &sql.Error{
+		Class: ClassTypedLiteral, Msg: strconv.Quote(e.Text) + " is no " + e.Kind.String(),
+		Hint: "write it as 2024-12-31 or 2024-12-31 23:59:59",
+	}
 }
 
 func (r *resolver) between(e *sql.Between) (Node, *sql.Error) {

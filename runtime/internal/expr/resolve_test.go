@@ -131,9 +131,15 @@ func TestNodesOfTheSameExpressionAreEqual(t *testing.T) {
 		x, y string
 		want bool
 	}{
-		{"a + 1", "A+1", true}, {"a + 1", "a + 2", false}, {"a + 1", "b + 1", false}, {"upper('x')", "UPPER('x')", true},
-		{"CAST(a AS BIGINT)", "CAST(a AS DOUBLE)", false}, {"1", "1L", false}, {"'1'", "1", false},
-		{"transform(array(a), x -> x + b)", "transform(array(a), y -> y + b)", true}, {"CASE WHEN a = 1 THEN b END", "CASE a WHEN 1 THEN b END", true},
+		{"a + 1", "A+1", true},
+		{"a + 1", "a + 2", false},
+		{"a + 1", "b + 1", false},
+		{"upper('x')", "UPPER('x')", true},
+		{"CAST(a AS BIGINT)", "CAST(a AS DOUBLE)", false},
+		{"1", "1L", false},
+		{"'1'", "1", false},
+		{"transform(array(a), x -> x + b)", "transform(array(a), y -> y + b)", true},
+		{"CASE WHEN a = 1 THEN b END", "CASE a WHEN 1 THEN b END", true},
 	} {
 		x, _ := resolveClass(t, c.x, schema)
 		y, _ := resolveClass(t, c.y, schema)

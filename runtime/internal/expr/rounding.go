@@ -9,22 +9,32 @@ import (
 
 func roundingFunctions() []*Function {
 	fs := []*Function{
-		{Name: "round", Family: "math", Usage: "round(a[, places])", Signature: "number, int -> number",
-			Doc: "a rounded to a constant number of decimal places (0), half away from zero", fails: true, safeFloat: true, bind: bindRound, make: makeRound(halfUp)},
-		{Name: "bround", Family: "math", Usage: "bround(a[, places])", Signature: "number, int -> number",
-			Doc: "a rounded to a constant number of decimal places (0), half to the even digit", fails: true, safeFloat: true, bind: bindRound, make: makeRound(halfEven)},
-		{Name: "floor", Family: "math", Usage: "floor(a)", Signature: "number -> bigint or decimal", Doc: "the largest whole number that is not larger",
-			bind: bindFloor, make: makeRound(downward)},
-		{Name: "ceil", Aliases: []string{"ceiling"}, Family: "math", Usage: "ceil(a)", Signature: "number -> bigint or decimal", Doc: "the smallest whole number that is not smaller",
-			bind: bindFloor, make: makeRound(upward)},
+		{
+			Name: "round", Family: "math", Usage: "round(a[, places])", Signature: "number, int -> number",
+			Doc: "a rounded to a constant number of decimal places (0), half away from zero", fails: true, safeFloat: true, bind: bindRound, make: makeRound(halfUp),
+		},
+		{
+			Name: "bround", Family: "math", Usage: "bround(a[, places])", Signature: "number, int -> number",
+			Doc: "a rounded to a constant number of decimal places (0), half to the even digit", fails: true, safeFloat: true, bind: bindRound, make: makeRound(halfEven),
+		},
+		{
+			Name: "floor", Family: "math", Usage: "floor(a)", Signature: "number -> bigint or decimal", Doc: "the largest whole number that is not larger",
+			bind: bindFloor, make: makeRound(downward),
+		},
+		{
+			Name: "ceil", Aliases: []string{"ceiling"}, Family: "math", Usage: "ceil(a)", Signature: "number -> bigint or decimal", Doc: "the smallest whole number that is not smaller",
+			bind: bindFloor, make: makeRound(upward),
+		},
 	}
 	for _, name := range []string{"greatest", "least"} {
 		sign, word := 1, "largest"
 		if name == "least" {
 			sign, word = -1, "smallest"
 		}
-		fs = append(fs, &Function{Name: name, Family: "math", Usage: name + "(a, b, ...)", Signature: "any, any, ... -> $0",
-			Doc: "the " + word + " argument that is not NULL", lenient: true, bind: bindExtreme, make: makeExtreme(sign)})
+		fs = append(fs, &Function{
+			Name: name, Family: "math", Usage: name + "(a, b, ...)", Signature: "any, any, ... -> $0",
+			Doc: "the " + word + " argument that is not NULL", lenient: true, bind: bindExtreme, make: makeExtreme(sign),
+		})
 	}
 	return fs
 }

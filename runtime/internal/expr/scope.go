@@ -136,8 +136,10 @@ func fieldOf(reg *Registry, n Node, field sql.Ident) (Node, *sql.Error) {
 		for i, f := range t.Fields {
 			names[i] = f.Name
 		}
-		e := &sql.Error{Class: ClassFieldNotFound, Msg: n.String() + " has no field " + field.Name, Span: field.Span,
-			Hint: "the fields are " + strings.Join(names, ", ")}
+		e := &sql.Error{
+			Class: ClassFieldNotFound, Msg: n.String() + " has no field " + field.Name, Span: field.Span,
+			Hint: "the fields are " + strings.Join(names, ", "),
+		}
 		if near, ok := sql.Nearest(field.Name, names); ok {
 			e.Hint = "did you mean " + near + "?"
 		}

@@ -9,11 +9,14 @@ import (
 
 func searchFunctions() []*Function {
 	trims := func(name, usage, doc string, left, right bool) *Function {
-		return &Function{Name: name, Family: "string", Usage: usage, Signature: "string, [string] -> string", Doc: doc,
-			make: rows(trimRow(left, right))}
+		return &Function{
+			Name: name, Family: "string", Usage: usage, Signature: "string, [string] -> string", Doc: doc,
+			make: rows(trimRow(left, right)),
+		}
 	}
 	ltrim := func(name, usage, doc string, left bool) *Function {
-		return &Function{Name: name, Family: "string", Usage: usage, Signature: "string, [string] -> string", Doc: doc,
+		return &Function{
+			Name: name, Family: "string", Usage: usage, Signature: "string, [string] -> string", Doc: doc,
 			make: rows(func(x *exec) error {
 				k := len(x.args) - 1 // the string is the last argument
 				var chars []byte
@@ -24,12 +27,15 @@ func searchFunctions() []*Function {
 				}
 				x.buf = append(x.buf, trimChars(x.bytes(k), chars, left, !left)...)
 				return nil
-			})}
+			}),
+		}
 	}
 	test := func(name, doc string, fn func(s, part []byte) bool) *Function {
-		return &Function{Name: name, Family: "string", Usage: name + "(str, part)",
+		return &Function{
+			Name: name, Family: "string", Usage: name + "(str, part)",
 			Signature: "string, string -> boolean | binary, binary -> boolean", Doc: doc,
-			make: rows(func(x *exec) error { x.setBool(fn(x.bytes(0), x.bytes(1))); return nil })}
+			make: rows(func(x *exec) error { x.setBool(fn(x.bytes(0), x.bytes(1))); return nil }),
+		}
 	}
 	locate := rows(locateRow)
 	return []*Function{
@@ -43,25 +49,41 @@ func searchFunctions() []*Function {
 		test("startswith", "whether str begins with part", bytes.HasPrefix),
 		test("endswith", "whether str ends with part", bytes.HasSuffix),
 		test("contains", "whether part occurs in str", bytes.Contains),
-		{Name: "instr", Family: "string", Usage: "instr(str, part)", Signature: "string, string -> int",
+		{
+			Name: "instr", Family: "string", Usage: "instr(str, part)", Signature: "string, string -> int",
 			Doc: "the character position of part in str, from 1; 0 if it does not occur", make: rows(func(x *exec) error {
 				x.setInt32(place(x.bytes(0), x.bytes(1), 1))
 				return nil
-			})},
-		{Name: "locate", Aliases: []string{"position", "charindex"}, Family: "string", Usage: "locate(part, str[, pos])",
-			Signature: "string, string, [int] -> int", Doc: "the character position of part in str at or behind pos, from 1; 0 if it does not occur", make: locate},
-		{Name: "lpad", Family: "string", Usage: "lpad(str, len[, pad])", Signature: "string, int, [string] -> string",
-			Doc: "str filled on the left to len characters, or cut to them", fails: true, make: rows(padRow(true))},
-		{Name: "rpad", Family: "string", Usage: "rpad(str, len[, pad])", Signature: "string, int, [string] -> string",
-			Doc: "str filled on the right to len characters, or cut to them", fails: true, make: rows(padRow(false))},
-		{Name: "split_part", Family: "string", Usage: "split_part(str, sep, n)", Signature: "string, string, int -> string",
-			Doc: "part n of str between separators, from 1, or from the end if negative; empty beyond", fails: true, make: rows(splitPart)},
-		{Name: "substring_index", Family: "string", Usage: "substring_index(str, sep, n)", Signature: "string, string, int -> string",
-			Doc: "str before the n-th separator, or behind it counted from the end if negative", make: rows(substringIndex)},
-		{Name: "find_in_set", Family: "string", Usage: "find_in_set(str, list)", Signature: "string, string -> int",
-			Doc: "the position of str, from 1, in a list separated by commas; 0 if it does not occur", make: rows(findInSet)},
-		{Name: "levenshtein", Family: "string", Usage: "levenshtein(a, b)", Signature: "string, string -> int",
-			Doc: "the number of characters to insert, delete or replace to turn a into b", costly: true, make: makeLevenshtein},
+			}),
+		},
+		{
+			Name: "locate", Aliases: []string{"position", "charindex"}, Family: "string", Usage: "locate(part, str[, pos])",
+			Signature: "string, string, [int] -> int", Doc: "the character position of part in str at or behind pos, from 1; 0 if it does not occur", make: locate,
+		},
+		{
+			Name: "lpad", Family: "string", Usage: "lpad(str, len[, pad])", Signature: "string, int, [string] -> string",
+			Doc: "str filled on the left to len characters, or cut to them", fails: true, make: rows(padRow(true)),
+		},
+		{
+			Name: "rpad", Family: "string", Usage: "rpad(str, len[, pad])", Signature: "string, int, [string] -> string",
+			Doc: "str filled on the right to len characters, or cut to them", fails: true, make: rows(padRow(false)),
+		},
+		{
+			Name: "split_part", Family: "string", Usage: "split_part(str, sep, n)", Signature: "string, string, int -> string",
+			Doc: "part n of str between separators, from 1, or from the end if negative; empty beyond", fails: true, make: rows(splitPart),
+		},
+		{
+			Name: "substring_index", Family: "string", Usage: "substring_index(str, sep, n)", Signature: "string, string, int -> string",
+			Doc: "str before the n-th separator, or behind it counted from the end if negative", make: rows(substringIndex),
+		},
+		{
+			Name: "find_in_set", Family: "string", Usage: "find_in_set(str, list)", Signature: "string, string -> int",
+			Doc: "the position of str, from 1, in a list separated by commas; 0 if it does not occur", make: rows(findInSet),
+		},
+		{
+			Name: "levenshtein", Family: "string", Usage: "levenshtein(a, b)", Signature: "string, string -> int",
+			Doc: "the number of characters to insert, delete or replace to turn a into b", costly: true, make: makeLevenshtein,
+		},
 	}
 }
 

@@ -25,43 +25,83 @@ func perRowFor(t messages.Type, fn func(x *exec) error) kernel {
 	return perRow(fn)
 }
 
+// stringFunctions are those that join strings and change or measure a whole one.
 func stringFunctions() []*Function {
 	return []*Function{
-		{Name: "concat", Family: "string", Usage: "concat(a, ...)", Signature: "string, ... -> string | array, ... -> array",
-			Doc: "the arguments joined; strings, binaries or arrays", bind: bindConcat, make: makeConcat},
-		{Name: "||", Family: "string", Usage: "a || b", Signature: "string, string -> string", infix: true,
-			Doc: "both operands joined", bind: bindConcat, make: makeConcat},
-		{Name: "concat_ws", Family: "string", Usage: "concat_ws(sep, a, ...)", Signature: "string, string or array<string>, ... -> string",
-			Doc: "the arguments that are not NULL, joined by sep", lenient: true, bind: bindConcatWS, make: rows(concatWS)},
-		{Name: "upper", Aliases: []string{"ucase"}, Family: "string", Usage: "upper(str)", Signature: "string -> string",
-			Doc: "str in capital letters", make: makeCase(true)},
-		{Name: "lower", Aliases: []string{"lcase"}, Family: "string", Usage: "lower(str)", Signature: "string -> string",
-			Doc: "str in small letters", make: makeCase(false)},
-		{Name: "initcap", Family: "string", Usage: "initcap(str)", Signature: "string -> string",
-			Doc: "str with the first letter of every word a capital one and all others small", make: rows(initcap)},
-		{Name: "length", Aliases: []string{"char_length", "character_length", "len"}, Family: "string", Usage: "length(str)",
-			Signature: "string -> int | binary -> int", Doc: "the number of characters of a string or of bytes of a binary", make: makeLength},
-		{Name: "octet_length", Family: "string", Usage: "octet_length(str)", Signature: "string -> int | binary -> int",
-			Doc: "the number of bytes", make: rows(func(x *exec) error { x.setInt32(int32(len(x.bytes(0)))); return nil })},
-		{Name: "bit_length", Family: "string", Usage: "bit_length(str)", Signature: "string -> int | binary -> int",
-			Doc: "the number of bits", make: rows(func(x *exec) error { x.setInt32(int32(8 * len(x.bytes(0)))); return nil })},
-		{Name: "substring", Aliases: []string{"substr"}, Family: "string", Usage: "substring(str, pos[, len])",
-			Signature: "string, int, [int] -> string", Doc: "the part of str from character pos (from 1, or from the end if negative), of len characters", make: rows(substring)},
-		{Name: "left", Family: "string", Usage: "left(str, len)", Signature: "string, int -> string", Doc: "the first len characters",
-			make: rows(func(x *exec) error { x.buf = append(x.buf, head(x.bytes(0), int(x.int32(1)))...); return nil })},
+		{
+			Name: "concat", Family: "string", Usage: "concat(a, ...)", Signature: "string, ... -> string | array, ... -> array",
+			Doc: "the arguments joined; strings, binaries or arrays", bind: bindConcat, make: makeConcat,
+		},
+		{
+			Name: "||", Family: "string", Usage: "a || b", Signature: "string, string -> string", infix: true,
+			Doc: "both operands joined", bind: bindConcat, make: makeConcat,
+		},
+		{
+			Name: "concat_ws", Family: "string", Usage: "concat_ws(sep, a, ...)", Signature: "string, string or array<string>, ... -> string",
+			Doc: "the arguments that are not NULL, joined by sep", lenient: true, bind: bindConcatWS, make: rows(concatWS),
+		},
+		{
+			Name: "upper", Aliases: []string{"ucase"}, Family: "string", Usage: "upper(str)", Signature: "string -> string",
+			Doc: "str in capital letters", make: makeCase(true),
+		},
+		{
+			Name: "lower", Aliases: []string{"lcase"}, Family: "string", Usage: "lower(str)", Signature: "string -> string",
+			Doc: "str in small letters", make: makeCase(false),
+		},
+		{
+			Name: "initcap", Family: "string", Usage: "initcap(str)", Signature: "string -> string",
+			Doc: "str with the first letter of every word a capital one and all others small", make: rows(initcap),
+		},
+		{
+			Name: "length", Aliases: []string{"char_length", "character_length", "len"}, Family: "string", Usage: "length(str)",
+			Signature: "string -> int | binary -> int", Doc: "the number of characters of a string or of bytes of a binary", make: makeLength,
+		},
+		{
+			Name: "octet_length", Family: "string", Usage: "octet_length(str)", Signature: "string -> int | binary -> int",
+			Doc: "the number of bytes", make: rows(func(x *exec) error { x.setInt32(int32(len(x.bytes(0)))); return nil }),
+		},
+		{
+			Name: "bit_length", Family: "string", Usage: "bit_length(str)", Signature: "string -> int | binary -> int",
+			Doc: "the number of bits", make: rows(func(x *exec) error { x.setInt32(int32(8 * len(x.bytes(0)))); return nil }),
+		},
+	}
+}
+
+// substringFunctions are those that work on the characters of a string.
+func substringFunctions() []*Function {
+	return []*Function{
+		{
+			Name: "substring", Aliases: []string{"substr"}, Family: "string", Usage: "substring(str, pos[, len])",
+			Signature: "string, int, [int] -> string", Doc: "the part of str from character pos (from 1, or from the end if negative), of len characters", make: rows(substring),
+		},
+		{
+			Name: "left", Family: "string", Usage: "left(str, len)", Signature: "string, int -> string", Doc: "the first len characters",
+			make: rows(func(x *exec) error { x.buf = append(x.buf, head(x.bytes(0), int(x.int32(1)))...); return nil }),
+		},
 		{Name: "right", Family: "string", Usage: "right(str, len)", Signature: "string, int -> string", Doc: "the last len characters", make: rows(right)},
-		{Name: "reverse", Family: "string", Usage: "reverse(a)", Signature: "string -> string | list -> $0",
-			Doc: "the characters or elements in reverse order", make: makeReverse},
+		{
+			Name: "reverse", Family: "string", Usage: "reverse(a)", Signature: "string -> string | list -> $0",
+			Doc: "the characters or elements in reverse order", make: makeReverse,
+		},
 		{Name: "repeat", Family: "string", Usage: "repeat(str, n)", Signature: "string, int -> string", Doc: "str n times", fails: true, make: rows(repeatText)},
-		{Name: "space", Family: "string", Usage: "space(n)", Signature: "int -> string", Doc: "n blanks", fails: true,
-			make: rows(func(x *exec) error { return x.appendRepeated([]byte(" "), int(x.int32(0))) })},
-		{Name: "replace", Family: "string", Usage: "replace(str, search[, by])", Signature: "string, string, [string] -> string",
-			Doc: "str with every occurrence of search replaced", make: rows(replace)},
-		{Name: "translate", Family: "string", Usage: "translate(str, from, to)", Signature: "string, string, string -> string",
-			Doc: "str with the characters of from replaced by those of to at the same place, or dropped", make: rows(translate)},
-		{Name: "overlay", Family: "string", Usage: "overlay(str, by, pos[, len])", Signature: "string, string, int, [int] -> string",
-			Doc: "str with len characters (the length of by if left out) from pos on replaced", make: rows(overlay)},
-		{Name: "ascii", Family: "string", Usage: "ascii(str)", Signature: "string -> int", Doc: "the code of the first character, 0 for none",
+		{
+			Name: "space", Family: "string", Usage: "space(n)", Signature: "int -> string", Doc: "n blanks", fails: true,
+			make: rows(func(x *exec) error { return x.appendRepeated([]byte(" "), int(x.int32(0))) }),
+		},
+		{
+			Name: "replace", Family: "string", Usage: "replace(str, search[, by])", Signature: "string, string, [string] -> string",
+			Doc: "str with every occurrence of search replaced", make: rows(replace),
+		},
+		{
+			Name: "translate", Family: "string", Usage: "translate(str, from, to)", Signature: "string, string, string -> string",
+			Doc: "str with the characters of from replaced by those of to at the same place, or dropped", make: rows(translate),
+		},
+		{
+			Name: "overlay", Family: "string", Usage: "overlay(str, by, pos[, len])", Signature: "string, string, int, [int] -> string",
+			Doc: "str with len characters (the length of by if left out) from pos on replaced", make: rows(overlay),
+		},
+		{
+			Name: "ascii", Family: "string", Usage: "ascii(str)", Signature: "string -> int", Doc: "the code of the first character, 0 for none",
 			make: rows(func(x *exec) error {
 				r, n := utf8.DecodeRune(x.bytes(0))
 				if n == 0 {
@@ -69,14 +109,17 @@ func stringFunctions() []*Function {
 				}
 				x.setInt32(r)
 				return nil
-			})},
-		{Name: "chr", Aliases: []string{"char"}, Family: "string", Usage: "chr(code)", Signature: "bigint -> string",
+			}),
+		},
+		{
+			Name: "chr", Aliases: []string{"char"}, Family: "string", Usage: "chr(code)", Signature: "bigint -> string",
 			Doc: "the character of a code modulo 256; empty for a negative one", make: rows(func(x *exec) error {
 				if v := x.int64(0); v >= 0 {
 					x.buf = utf8.AppendRune(x.buf, rune(v&0xff))
 				}
 				return nil
-			})},
+			}),
+		},
 	}
 }
 

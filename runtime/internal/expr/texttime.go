@@ -21,11 +21,14 @@ func textTimeFunctions() []*Function {
 		{"try_to_date", "to_date that is NULL for a text it cannot read", messages.Date, true},
 		{"to_unix_timestamp", "the seconds since 1970-01-01 UTC of a time, or of a text by a pattern", messages.BigInt, false},
 	} {
-		out = append(out, &Function{Name: f.name, Family: "time", Usage: f.name + "(a[, pattern])", Signature: "any, string -> " + f.kind.String(), Doc: f.doc,
-			fails: true, try: f.try, bind: bindToTime(f.kind), make: makeToTime})
+		out = append(out, &Function{
+			Name: f.name, Family: "time", Usage: f.name + "(a[, pattern])", Signature: "any, string -> " + f.kind.String(), Doc: f.doc,
+			fails: true, try: f.try, bind: bindToTime(f.kind), make: makeToTime,
+		})
 	}
 	return append(out,
-		&Function{Name: "unix_timestamp", Family: "time", Usage: "unix_timestamp([a[, pattern]])", Signature: "any, string -> bigint",
+		&Function{
+			Name: "unix_timestamp", Family: "time", Usage: "unix_timestamp([a[, pattern]])", Signature: "any, string -> bigint",
 			Doc: "the seconds since 1970-01-01 UTC of a time, or of a text by a pattern, or now", fails: true, bind: func(b *binding) (Node, *sql.Error) {
 				if len(b.args) > 0 {
 					return b.call("to_unix_timestamp", b.args...)
@@ -35,11 +38,16 @@ func textTimeFunctions() []*Function {
 					return nil, err
 				}
 				return b.call("unix_seconds", now)
-			}},
-		&Function{Name: "date_format", Family: "time", Usage: "date_format(time, pattern)", Signature: "timestamp, string -> string | timestamp_ntz, string -> string",
-			Doc: "the time as text", fails: true, make: makeDateFormat},
-		&Function{Name: "from_unixtime", Family: "time", Usage: "from_unixtime(seconds[, pattern])", Signature: "bigint, [string] -> string",
-			Doc: "the time that many seconds after 1970-01-01 UTC as text", fails: true, make: makeDateFormat},
+			},
+		},
+		&Function{
+			Name: "date_format", Family: "time", Usage: "date_format(time, pattern)", Signature: "timestamp, string -> string | timestamp_ntz, string -> string",
+			Doc: "the time as text", fails: true, make: makeDateFormat,
+		},
+		&Function{
+			Name: "from_unixtime", Family: "time", Usage: "from_unixtime(seconds[, pattern])", Signature: "bigint, [string] -> string",
+			Doc: "the time that many seconds after 1970-01-01 UTC as text", fails: true, make: makeDateFormat,
+		},
 	)
 }
 

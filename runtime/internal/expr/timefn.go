@@ -16,19 +16,24 @@ func zoneName(micros int64, z zone) string {
 
 func timeFunctions() []*Function {
 	clock := func(name, doc string, fn func(ofDay int64) int64) *Function {
-		return &Function{Name: name, Family: "time", Usage: name + "(time)", Signature: "timestamp -> int | timestamp_ntz -> int", Doc: doc,
+		return &Function{
+			Name: name, Family: "time", Usage: name + "(time)", Signature: "timestamp -> int | timestamp_ntz -> int", Doc: doc,
 			make: rows(func(x *exec) error {
 				_, ofDay := split(x.wall(0))
 				x.setInt32(int32(fn(ofDay)))
 				return nil
-			})}
+			}),
+		}
 	}
 	since := func(name, doc string, unit int64) *Function {
-		return &Function{Name: name, Family: "time", Usage: name + "(timestamp)", Signature: "timestamp -> bigint", Doc: doc + " since 1970-01-01 UTC, rounded down",
-			make: rows(func(x *exec) error { x.setInt64(floorDiv(x.int64(0), unit)); return nil })}
+		return &Function{
+			Name: name, Family: "time", Usage: name + "(timestamp)", Signature: "timestamp -> bigint", Doc: doc + " since 1970-01-01 UTC, rounded down",
+			make: rows(func(x *exec) error { x.setInt64(floorDiv(x.int64(0), unit)); return nil }),
+		}
 	}
 	from := func(name string, unit int64) *Function {
-		return &Function{Name: name, Family: "time", Usage: name + "(n)", Signature: "bigint -> timestamp", Doc: "the timestamp n units after 1970-01-01 UTC", fails: true,
+		return &Function{
+			Name: name, Family: "time", Usage: name + "(n)", Signature: "bigint -> timestamp", Doc: "the timestamp n units after 1970-01-01 UTC", fails: true,
 			make: rows(func(x *exec) error {
 				v, ok := mulInt64(x.int64(0), unit)
 				if !ok {
@@ -36,11 +41,14 @@ func timeFunctions() []*Function {
 				}
 				x.setInt64(v)
 				return nil
-			})}
+			}),
+		}
 	}
 	shift := func(name, doc string, fn func(z zone, v int64) int64) *Function {
-		return &Function{Name: name, Family: "time", Usage: name + "(timestamp, zone)", Signature: "timestamp, string -> timestamp", Doc: doc, fails: true,
-			make: func(_ *compiler, n *FuncCall) (kernel, error) { return zoneKernel(n.Args[1], fn), nil }}
+		return &Function{
+			Name: name, Family: "time", Usage: name + "(timestamp, zone)", Signature: "timestamp, string -> timestamp", Doc: doc, fails: true,
+			make: func(_ *compiler, n *FuncCall) (kernel, error) { return zoneKernel(n.Args[1], fn), nil },
+		}
 	}
 	return append([]*Function{
 		clock("hour", "the hour, 0 to 23", func(t int64) int64 { return t / microsPerHour }),
@@ -51,25 +59,37 @@ func timeFunctions() []*Function {
 		since("unix_micros", "the microseconds", 1),
 		from("timestamp_millis", microsPerMilli),
 		from("timestamp_micros", 1),
-		{Name: "timestamp_seconds", Family: "time", Usage: "timestamp_seconds(n)", Signature: "number -> timestamp",
-			Doc: "the timestamp n seconds after 1970-01-01 UTC", fails: true, bind: bindTimestampSeconds, make: makeTimestampSeconds},
-		{Name: "date_trunc", Family: "time", Usage: "date_trunc(unit, timestamp)", Signature: "string, timestamp -> timestamp",
-			Doc: "the start of the year, quarter, month, week, day, hour, minute, second, millisecond or microsecond; NULL for another unit", make: makeDateTrunc},
-		{Name: "date_part", Aliases: []string{"datepart"}, Family: "time", Usage: "date_part(field, time)", Signature: "string, date or timestamp or interval -> int or decimal(8,6)",
-			Doc: "a field of a time or interval, as EXTRACT(field FROM time)", bind: bindDatePart},
+		{
+			Name: "timestamp_seconds", Family: "time", Usage: "timestamp_seconds(n)", Signature: "number -> timestamp",
+			Doc: "the timestamp n seconds after 1970-01-01 UTC", fails: true, bind: bindTimestampSeconds, make: makeTimestampSeconds,
+		},
+		{
+			Name: "date_trunc", Family: "time", Usage: "date_trunc(unit, timestamp)", Signature: "string, timestamp -> timestamp",
+			Doc: "the start of the year, quarter, month, week, day, hour, minute, second, millisecond or microsecond; NULL for another unit", make: makeDateTrunc,
+		},
+		{
+			Name: "date_part", Aliases: []string{"datepart"}, Family: "time", Usage: "date_part(field, time)", Signature: "string, date or timestamp or interval -> int or decimal(8,6)",
+			Doc: "a field of a time or interval, as EXTRACT(field FROM time)", bind: bindDatePart,
+		},
 		shift("from_utc_timestamp", "the wall clock in the zone at that time, written as a timestamp", func(z zone, v int64) int64 { return z.local(v) }),
 		shift("to_utc_timestamp", "the time at which the wall clock in the zone shows that time", func(z zone, v int64) int64 { return z.instant(v) }),
-		{Name: "at time zone", Family: "time", Usage: "time AT TIME ZONE zone", Signature: "timestamp, string -> timestamp_ntz | timestamp_ntz, string -> timestamp", fails: true,
+		{
+			Name: "at time zone", Family: "time", Usage: "time AT TIME ZONE zone", Signature: "timestamp, string -> timestamp_ntz | timestamp_ntz, string -> timestamp", fails: true,
 			Doc: "a timestamp as the wall clock in the zone, or the other way round", make: func(_ *compiler, n *FuncCall) (kernel, error) {
 				if n.Of.Kind == messages.Timestamp {
 					return zoneKernel(n.Args[1], func(z zone, v int64) int64 { return z.instant(v) }), nil
 				}
 				return zoneKernel(n.Args[1], func(z zone, v int64) int64 { return z.local(v) }), nil
-			}},
-		{Name: "make_timestamp", Family: "time", Usage: "make_timestamp(year, month, day, hour, minute, second[, zone])",
-			Signature: "int, int, int, int, int, double, [string] -> timestamp", Doc: "the timestamp in the zone, or else in the session time zone", fails: true, make: rows(makeTimestamp)},
-		{Name: "make_interval", Family: "time", Usage: "make_interval(years, months, weeks, days, hours, minutes, seconds)",
-			Signature: "[int, int, int, int, int, int, double] -> interval", Doc: "the interval; parts left out are 0", fails: true, make: rows(makeInterval)},
+			},
+		},
+		{
+			Name: "make_timestamp", Family: "time", Usage: "make_timestamp(year, month, day, hour, minute, second[, zone])",
+			Signature: "int, int, int, int, int, double, [string] -> timestamp", Doc: "the timestamp in the zone, or else in the session time zone", fails: true, make: rows(makeTimestamp),
+		},
+		{
+			Name: "make_interval", Family: "time", Usage: "make_interval(years, months, weeks, days, hours, minutes, seconds)",
+			Signature: "[int, int, int, int, int, int, double] -> interval", Doc: "the interval; parts left out are 0", fails: true, make: rows(makeInterval),
+		},
 	}, textTimeFunctions()...)
 }
 

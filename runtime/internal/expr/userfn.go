@@ -53,8 +53,10 @@ func NewFunction(u UserFunction) (*Function, error) {
 		types[i] = t.String()
 	}
 	list := strings.Join(types, ", ")
-	f := &Function{Name: name, Family: "user", Usage: name + "(" + list + ")", Signature: list + " -> " + u.Result.String(), Doc: u.Doc,
-		lenient: u.NullAware, volatile: u.Volatile, fails: true, costly: true}
+	f := &Function{
+		Name: name, Family: "user", Usage: name + "(" + list + ")", Signature: list + " -> " + u.Result.String(), Doc: u.Doc,
+		lenient: u.NullAware, volatile: u.Volatile, fails: true, costly: true,
+	}
 	f.bind = u.bind
 	f.make = func(*compiler, *FuncCall) (kernel, error) { return u.kernel(), nil }
 	return f, nil

@@ -129,7 +129,8 @@ func TestRandomNumbersDependOnTheRowAndNotOnTheBatch(t *testing.T) {
 
 func TestUserFunctionsAreCalledPerRow(t *testing.T) {
 	bad := errors.New("too long")
-	f, err := NewFunction(UserFunction{Name: "Shout", Args: []messages.Type{messages.T(messages.String), messages.T(messages.Int)}, Result: messages.T(messages.String),
+	f, err := NewFunction(UserFunction{
+		Name: "Shout", Args: []messages.Type{messages.T(messages.String), messages.T(messages.Int)}, Result: messages.T(messages.String),
 		Call: func(args []UserArg, out *messages.Column) error {
 			s := args[0].Column.Str(args[0].Row)
 			if len(s) > 3 {
@@ -137,7 +138,8 @@ func TestUserFunctionsAreCalledPerRow(t *testing.T) {
 			}
 			out.AppendString(strings.ToUpper(s) + strings.Repeat("!", int(args[1].Column.Int32s()[args[1].Row])))
 			return nil
-		}})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
