@@ -141,8 +141,10 @@ const (
 
 // String returns the operator as printed.
 func (o BinaryOp) String() string {
-	return [...]string{"", "*", "/", "%", "DIV", "+", "-", "||", "<<", ">>", ">>>", "&", "^", "|",
-		"=", "<>", "<", "<=", ">", ">=", "<=>", "AND", "OR"}[o]
+	return [...]string{
+		"", "*", "/", "%", "DIV", "+", "-", "||", "<<", ">>", ">>>", "&", "^", "|",
+		"=", "<>", "<", "<=", ">", ">=", "<=>", "AND", "OR",
+	}[o]
 }
 
 // Binary is left op right.

@@ -30,8 +30,10 @@ const (
 
 // String returns the type's name in lower case.
 func (k TypeKind) String() string {
-	return [...]string{"", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double",
-		"string", "binary", "date", "timestamp", "timestamp_ntz", "void"}[k]
+	return [...]string{
+		"", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double",
+		"string", "binary", "date", "timestamp", "timestamp_ntz", "void",
+	}[k]
 }
 
 // SimpleType is a type without parameters.

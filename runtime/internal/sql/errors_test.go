@@ -112,8 +112,19 @@ func TestNearest(t *testing.T) {
 	tests := []struct {
 		word, want string
 	}{
-		{"FORM", "FROM"}, {"form", "FROM"}, {"whre", "WHERE"}, {"GROPU", "GROUP"}, {"WHEER", "WHERE"}, {"RFOM", "FROM"}, {"OFRM", "FROM"}, {"outputMode", "output_mode"},
-		{"output_mod", "output_mode"}, {"b", ""}, {"", ""}, {"completely_else", ""}, {strings.Repeat("x", 1000), ""},
+		{"FORM", "FROM"},
+		{"form", "FROM"},
+		{"whre", "WHERE"},
+		{"GROPU", "GROUP"},
+		{"WHEER", "WHERE"},
+		{"RFOM", "FROM"},
+		{"OFRM", "FROM"},
+		{"outputMode", "output_mode"},
+		{"output_mod", "output_mode"},
+		{"b", ""},
+		{"", ""},
+		{"completely_else", ""},
+		{strings.Repeat("x", 1000), ""},
 	}
 	for _, tt := range tests {
 		got, ok := Nearest(tt.word, words)

@@ -96,8 +96,10 @@ func unitByName(name string) (unit, bool) {
 
 // shortUnit returns a unit by its abbreviation, which only text intervals take.
 func shortUnit(name string) (unit, bool) {
-	full := map[string]string{"us": "microsecond", "µs": "microsecond", "ms": "millisecond", "s": "second",
-		"sec": "second", "m": "minute", "min": "minute", "h": "hour", "d": "day"}[strings.ToLower(name)]
+	full := map[string]string{
+		"us": "microsecond", "µs": "microsecond", "ms": "millisecond", "s": "second",
+		"sec": "second", "m": "minute", "min": "minute", "h": "hour", "d": "day",
+	}[strings.ToLower(name)]
 	return unitByName(full)
 }
 
