@@ -40,6 +40,7 @@ func (c *catalog) addSource(d *definition) {
 	c.sources[key(d.name)] = d
 	c.order = append(c.order, d.name)
 }
+
 func (c *catalog) addSink(d *definition) { c.sinks[key(d.name)] = d; c.order = append(c.order, d.name) }
 
 func (c *catalog) addView(v *plan.View) {
