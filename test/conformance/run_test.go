@@ -72,7 +72,6 @@ type run struct {
 	written int64         // rows written by runs of the query that are over
 	ids     [2]string     // id and run id at the last look
 	failing *failing      // a source that fails as the case says
-
 }
 
 // outcome runs a case and returns nil if everything is as it says.
