@@ -109,6 +109,7 @@ const (
 	roleRound  = "round"
 	roleServer = "server"
 	roleEngine = "engine"
+	roleVictim = "victim"
 )
 
 func playRole(ctx context.Context, o options) error {
@@ -119,6 +120,8 @@ func playRole(ctx context.Context, o options) error {
 		return serve(ctx, o.dir)
 	case roleEngine:
 		return playEngine(ctx, os.Stdin)
+	case roleVictim:
+		return playVictim(ctx, os.Stdin)
 	}
 	return fmt.Errorf("there is no role %q", o.role)
 }
