@@ -196,3 +196,30 @@ func TestAStoreThatIsWrongEndsTheQuery(t *testing.T) {
 		})
 	}
 }
+
+// panicSink panics when it is closed.
+type panicSink struct{ collectSink }
+
+func (p *panicSink) Open(context.Context, connectors.WriteRequest) (connectors.Committer, error) {
+	return panicCommitter{collectCommitter{&p.collectSink}}, nil
+}
+
+type panicCommitter struct{ collectCommitter }
+
+func (panicCommitter) Close() error { panic("closed") }
+
+func TestASinkThatPanicsInCloseHoldsNothingUp(t *testing.T) {
+	src := &sliceSource{parts: [][][2]int64{numbers(10, 1)}, batch: 2, bounded: true}
+	g := NewGraph()
+	sink := &panicSink{}
+	spec := sink.spec()
+	spec.Sink = sink
+	g.Sink("sink", spec, Forward(g.Source("src", src.spec())))
+	a, _ := start(t, g, nil)
+	if err := wait(t, a); err != nil {
+		t.Error(err)
+	}
+	if len(sink.rows) != 10 {
+		t.Errorf("got %d rows, want 10", len(sink.rows))
+	}
+}

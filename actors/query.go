@@ -443,9 +443,12 @@ func (q *queryActor) maybeDone() {
 
 func (q *queryActor) closeSinks() {
 	for _, s := range q.sinks {
-		if err := s.committer.Close(); err != nil {
-			q.sys.cfg.Log.Warn("close sink", "query", q.cfg.Query, "operator", s.node.name, "error", err)
+		warn := func(err error) {
+			if err != nil {
+				q.sys.cfg.Log.Warn("close sink", "query", q.cfg.Query, "operator", s.node.name, "error", err)
+			}
 		}
+		guard(func() { warn(s.committer.Close()) }, warn) // a panic must not keep the others open
 	}
 	q.sinks = nil
 }

@@ -58,6 +58,8 @@ type world struct {
 	fail     flaky
 	sys      *actors.System
 	check    func(epochs.Plan) error
+	wrap     func(epochs.Segments) epochs.Segments
+	restore  messages.Epoch
 }
 
 func newWorld(t *testing.T, failures int32, err error) *world {
@@ -75,8 +77,15 @@ func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 	t.Helper()
 	r := New(t.Context(), Config{
 		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		OpenStore:   func(context.Context) (epochs.Segments, error) { return w.disk.Open() },
-		NextAttempt: func() (uint64, messages.ID128, error) { w.attempts++; return w.attempts, messages.ID128{Lo: 1}, nil },
+		OpenStore: func(context.Context) (epochs.Segments, error) {
+			s, err := w.disk.Open()
+			if err == nil && w.wrap != nil {
+				s = w.wrap(s)
+			}
+			return s, err
+		},
+		RestoreEpoch: w.restore,
+		NextAttempt:  func() (uint64, messages.ID128, error) { w.attempts++; return w.attempts, messages.ID128{Lo: 1}, nil },
 		Graph: func() (*actors.Graph, error) {
 			g := actors.NewGraph()
 			src := g.Source("src", actors.SourceSpec{Source: w.src, Rows: func() (*connectors.Rows, error) {
@@ -208,6 +217,74 @@ func TestACheckpointThatDoesNotFitIsRefused(t *testing.T) {
 	if r.State() != Failed || !errors.Is(r.Err(), ErrIncompatible) {
 		t.Errorf("got state %s with %v, want ErrIncompatible", r.State(), r.Err())
 	}
+}
+
+// halfStore has a damaged record after a given epoch.
+type halfStore struct {
+	epochs.Segments
+	whole messages.Epoch
+}
+
+func (s *halfStore) Committed(ctx context.Context) ([]epochs.StoredRecord, messages.Epoch, error) {
+	all, highest, err := s.Segments.Committed(ctx)
+	for i, r := range all {
+		if r.Epoch <= s.whole {
+			if i > 0 {
+				err = errors.Join(err, epochs.ErrDamaged)
+			}
+			return all[i:], highest, err
+		}
+	}
+	return nil, highest, epochs.ErrDamaged
+}
+
+func TestAnEpochBeforeTheDamageCanBeGoneBackTo(t *testing.T) {
+	w := newWorld(t, 0, nil)
+	r := w.start(t, 0)
+	w.add(t, 1)
+	epoch(t, r)
+	w.add(t, 2)
+	epoch(t, r)
+	r.Stop()
+	over(t, r)
+	records, err := w.records(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := records[1].Epoch
+	w.wrap = func(s epochs.Segments) epochs.Segments { return &halfStore{s, whole} }
+	r = w.start(t, 0)
+	over(t, r)
+	if r.State() != Failed || !errors.Is(r.Err(), epochs.ErrDamaged) {
+		t.Fatalf("got state %s with %v, want ErrDamaged", r.State(), r.Err())
+	}
+	w.restore = whole
+	r = w.start(t, 0)
+	epoch(t, r)
+	if got := r.From(); got != whole {
+		t.Errorf("went on from epoch %d, want %d", got, whole)
+	}
+	r.Stop()
+	over(t, r)
+	w.restore, w.wrap = 0, nil
+	if records, err = w.records(t); err != nil {
+		t.Fatal(err)
+	}
+	for _, rec := range records {
+		if rec.Epoch > whole && rec.Epoch < records[0].Epoch {
+			t.Errorf("epoch %d is still there", rec.Epoch)
+		}
+	}
+}
+
+func (w *world) records(t *testing.T) ([]epochs.StoredRecord, error) {
+	t.Helper()
+	s, err := w.disk.Open()
+	if err != nil {
+		return nil, err
+	}
+	records, _, err := s.Committed(t.Context())
+	return records, errors.Join(err, s.Close())
 }
 
 func TestARequestAfterTheEndIsAnswered(t *testing.T) {
