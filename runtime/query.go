@@ -85,6 +85,8 @@ func (q *Query) Status() Status {
 	switch {
 	case state == deploy.Starting && waits != "":
 		s.State, s.Message = "retrying", waits
+	case state == deploy.Stopping && q.blocked != "":
+		s.Message += "; checkpoint paused: " + q.blocked
 	case state == deploy.Stopping && waits != "":
 		s.Message += "; " + waits
 	case state == deploy.Running:
@@ -286,15 +288,25 @@ func (q *Query) onStatus(r actors.StatusReport) {
 		part = r.Source + " partition " + r.Partition
 		q.caughtUp[part] = r.CaughtUp
 	case r.Sink == "":
-		q.blocked = ""
-		if r.Blocked {
-			q.blocked = r.Reason
-		}
+		q.logChange(q.blocked, r.Reason, "checkpoint")
+		q.blocked = r.Reason
 		return
 	}
+	q.logChange(q.retrying[part], r.Reason, part)
 	delete(q.retrying, part)
 	if r.Retrying {
 		q.retrying[part] = r.Reason
+	}
+}
+
+// logChange logs that a part of the query begins or ceases to wait. Reasons come
+// and go while it waits; the first one is logged.
+func (q *Query) logChange(was, is, part string) {
+	switch {
+	case was == "" && is != "":
+		q.session.cfg.Log.Warn("query waits", "query", q.name, "for", part, "reason", is)
+	case was != "" && is == "":
+		q.session.cfg.Log.Info("query has stopped waiting", "query", q.name, "for", part)
 	}
 }
 
