@@ -113,7 +113,7 @@ func (s *System) Start(ctx context.Context, cfg AttemptConfig) (*Attempt, error)
 	if cfg.From != nil {
 		a.last = cfg.From.Epoch
 	}
-	q := newQueryActor(s, ctx, cfg, a)
+	q := newQueryActor(ctx, s, cfg, a)
 	q.parent = parent
 	a.pid = s.as.Root.Spawn(s.propsOf(func() actor.Actor { return q }))
 	return a, nil

@@ -34,7 +34,6 @@ func BadRecords(source *Node) Edge { return Edge{from: source, kind: ForwardEdge
 type deadLetters struct {
 	out    *messages.Builder
 	origin messages.ID128
-	n      uint64
 }
 
 func newDeadLetters(query string, src *sourceHalf, node string) *deadLetters {

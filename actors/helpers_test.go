@@ -115,7 +115,7 @@ func (k collectCommitter) Recover(context.Context, messages.Epoch, connectors.To
 }
 
 func (k collectCommitter) Writer(context.Context, int, int) (connectors.Writer, error) {
-	return collectWriter{k.c}, nil
+	return collectWriter(k), nil
 }
 func (k collectCommitter) Begin(messages.Epoch) {}
 

@@ -112,7 +112,7 @@ type (
 	stopDeadline struct{}
 )
 
-func newQueryActor(s *System, ctx context.Context, cfg AttemptConfig, a *Attempt) *queryActor {
+func newQueryActor(ctx context.Context, s *System, cfg AttemptConfig, a *Attempt) *queryActor {
 	q := &queryActor{
 		sys: s, cfg: cfg, att: a, ctxIO: ctx, names: map[string]int{},
 		open: map[messages.Epoch]*openEpoch{}, chains: map[chainKey]epochs.Chain{}, base: map[string]epochs.Counters{},

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"io"
 	"log/slog"
 	"time"
 
@@ -41,9 +40,9 @@ func NewSystem(cfg SystemConfig) *System {
 		cfg.Executor = goExecutor{}
 	}
 	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	s := &System{cfg: cfg}
 	s.as = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),

@@ -135,6 +135,7 @@ func (c *Chain) push(i int, it item) {
 		c.out.Emit(it.b)
 	case watermarkItem:
 		c.out.Watermark(it.wm)
+	case flushItem, timerItem: // not for the outside
 	}
 }
 
@@ -285,6 +286,7 @@ func (s *step) done(more bool, err error) error {
 		s.pass(s.cur.wm)
 	case flushItem:
 		s.chain.push(s.index+1, s.cur)
+	case timerItem: // for this operator only
 	}
 	s.cur.b = nil
 	return nil

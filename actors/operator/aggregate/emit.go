@@ -131,6 +131,7 @@ func (o *Operator) finish(p plannedJob, out operator.Output) {
 			o.job.closed = max(o.job.closed, o.slices.closedBy(int64(p.at)))
 		}
 		o.out.flush(out, 0)
+	case jobEvict: // emits nothing
 	}
 }
 

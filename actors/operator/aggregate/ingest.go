@@ -96,6 +96,7 @@ func (o *Operator) change(e state.Entry) {
 		}
 	case Complete:
 		o.dirty = true
+	case Append: // the watermark brings groups out, not their changes
 	}
 }
 

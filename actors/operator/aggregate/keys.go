@@ -178,6 +178,7 @@ func (k *keys) identity(b []byte, e state.Entry) []byte {
 		if k.form == wordKey {
 			return binary.LittleEndian.AppendUint64(b, uint64(e.IntKey()))
 		}
+	case manyKeys: // NULLs are part of the encoding
 	}
 	return append(b, e.Key()...)
 }

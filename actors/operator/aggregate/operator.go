@@ -144,6 +144,7 @@ func (o *Operator) Start(wm messages.EventTime) {
 		}
 	case Complete:
 		o.dirty = o.dirty || o.cfg.EmitInterval > 0 && o.store.Rows() > 0
+	case Append: // nothing is pending; the watermark brings groups out
 	}
 	o.arm()
 }

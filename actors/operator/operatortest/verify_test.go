@@ -98,6 +98,7 @@ func (o *tally) Process(_ int, b *messages.Batch, _ operator.Output) (bool, erro
 		b.Retain(1)
 	case fails:
 		return false, errors.New("no more")
+	default: // made further on
 	}
 	o.hashes = operator.HashKeys(o.hashes, b, []int{1})
 	n := b.Rows()
