@@ -5,5 +5,5 @@ import "slices"
 // benchmarks lists everything that can be measured, in the order of running.
 func benchmarks() []benchmark {
 	return slices.Concat(latencyBenchmarks(), committedBenchmarks(), jetStreamBenchmarks(), throughputBenchmarks(),
-		epochBenchmarks(), recoveryBenchmarks(), memoryBenchmarks(), shapeBenchmarks())
+		epochBenchmarks(), recoveryBenchmarks(), memoryBenchmarks(), shapeBenchmarks(), nexmarkBenchmarks())
 }

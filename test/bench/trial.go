@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -17,11 +18,13 @@ import (
 
 // trial is a query over a load in this process.
 type trial struct {
-	// source is the load behind the table bids with these columns.
+	// source is the load behind the table, bids if not named, with these columns.
+	table   string
 	columns string
 	source  load.SourceConfig
-	// delay is that of the watermark on column ts; "" means no watermark.
-	delay string
+	// delay is that of the watermark on column time, ts if not named; "" means no
+	// watermark. timestamps is the format of instants in JSON, unix_us if not named.
+	delay, time, timestamps string
 	// script holds the queries; each inserts into the sink out.
 	script string
 	// encode makes the sink encode its rows as JSON.
@@ -41,11 +44,14 @@ const startDelay = 20 * time.Millisecond
 // flat out.
 const eventRate = 100_000
 
+// flatBase is the event time of event 0 then, in microseconds since the Unix
+// epoch.
+const flatBase = 1_767_225_600_000_000
+
 // runOf plans the load of a round from now on.
 func runOf(e *env, rate int64) load.Run {
 	if rate == 0 {
-		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
-		return load.Run{FlatOut: true, Schedule: load.Schedule{Start: start, Rate: eventRate}}
+		return load.Run{FlatOut: true, Schedule: load.Schedule{Start: flatBase, Rate: eventRate}}
 	}
 	s := load.StartingIn(startDelay, rate)
 	from := s.Start + e.warmup.Microseconds()
@@ -113,14 +119,15 @@ func (w *watch) report(r *result) {
 	r.extra["checkpoint_kb_per_epoch"] = figure(float64(bytes) / float64(len(w.epochs)) / 1024)
 }
 
-// definitions are the statements that define the table bids and the sink out.
+// definitions are the statements that define the table and the sink out.
 func (t *trial) definitions() string {
 	watermark, format, encode := "", "", ""
 	if t.delay != "" {
-		watermark = ", WATERMARK FOR ts AS ts - INTERVAL " + t.delay
+		column := cmp.Or(t.time, "ts")
+		watermark = fmt.Sprintf(", WATERMARK FOR %[1]s AS %[1]s - INTERVAL %[2]s", column, t.delay)
 	}
 	if t.source.Payload != nil {
-		format = ", format = 'json', timestamp_format = 'unix_us'"
+		format = ", format = 'json', timestamp_format = '" + cmp.Or(t.timestamps, "unix_us") + "'"
 	}
 	if t.encode {
 		encode = ", format = 'json'"
@@ -128,8 +135,8 @@ func (t *trial) definitions() string {
 	if t.perEpoch {
 		encode += ", guarantee = 'exactly_once', visibility = 'epoch'"
 	}
-	return fmt.Sprintf("CREATE SOURCE bids (%s%s) WITH (connector = 'load'%s);\nCREATE SINK out WITH (connector = 'load'%s);\n",
-		t.columns, watermark, format, encode)
+	return fmt.Sprintf("CREATE SOURCE %s (%s%s) WITH (connector = 'load'%s);\nCREATE SINK out WITH (connector = 'load'%s);\n",
+		cmp.Or(t.table, "bids"), t.columns, watermark, format, encode)
 }
 
 // measure runs a trial.

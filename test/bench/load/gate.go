@@ -11,6 +11,8 @@ type Run struct {
 	// FlatOut makes rows come as fast as they are taken; the schedule gives only
 	// their event times.
 	FlatOut bool
+	// Count ends a load that comes flat out behind so many events; 0: Stop does.
+	Count uint64
 	// Events due from From on are measured; the load ends with those due before
 	// Until, or, flat out, when it is stopped. In microseconds since the Unix epoch.
 	From, Until int64

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -163,18 +164,25 @@ func (r *reader) due(ctx context.Context) (uint64, error) {
 			return 0, err
 		}
 	}
-	if r.run.FlatOut {
-		return r.maxRows, ctx.Err()
-	}
 	if r.next >= r.end {
 		return 0, io.EOF
+	}
+	if r.run.FlatOut {
+		return min(r.maxRows, r.end-r.next), ctx.Err()
 	}
 	return r.paced(ctx)
 }
 
 func (r *reader) begin(ctx context.Context) (err error) {
-	if r.run, err = r.s.cfg.Gate.wait(ctx); err != nil || r.run.FlatOut {
+	if r.run, err = r.s.cfg.Gate.wait(ctx); err != nil {
 		return err
+	}
+	r.end = math.MaxUint64
+	if r.run.FlatOut {
+		if n := r.run.Count; n > 0 {
+			r.end = r.s.cfg.Prefill + n
+		}
+		return nil
 	}
 	r.end = r.s.cfg.Prefill + r.run.Schedule.Passed(r.run.Until-1)
 	r.pacer, err = NewPacer(ctx)
