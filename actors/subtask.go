@@ -306,6 +306,14 @@ func (s *subtask) wake() {
 	}
 }
 
+// stayQuiet repeats that the subtask is idle when something leaves it although no
+// input has spoken: what an operator had held back.
+func (s *subtask) stayQuiet() {
+	if s.quiet && s.silence == speaks {
+		s.silence = goesIdle
+	}
+}
+
 // rest notes what the consumers must be told when no input sends anything for
 // the time being, or ever.
 func (s *subtask) rest() {
@@ -366,6 +374,7 @@ func (s *subtask) Emit(b *messages.Batch) {
 	if s.catchUp {
 		s.tellChanged()
 	}
+	s.stayQuiet()
 	if s.sink != nil {
 		s.sink.write(b)
 		return
@@ -381,6 +390,7 @@ func (s *subtask) Emit(b *messages.Batch) {
 // Watermark takes a watermark that leaves the chain (operator.ChainOutput).
 func (s *subtask) Watermark(wm messages.EventTime) {
 	s.lastNode().Watermark.Store(int64(wm))
+	s.stayQuiet()
 	for _, o := range s.outlet {
 		o.watermark(wm)
 	}

@@ -258,3 +258,68 @@ func TestSubtasksGoOnFromTheirOwnWatermarks(t *testing.T) {
 		})
 	}
 }
+
+// holder keeps the first batch until it is told to flush.
+type holder struct{ held *messages.Batch }
+
+func (h *holder) Open(*operator.Task) error { return nil }
+func (h *holder) Close() error              { return nil }
+
+func (h *holder) Process(_ int, b *messages.Batch, _ operator.Output) (bool, error) {
+	if h.held == nil {
+		b.Retain(1)
+		h.held = b
+	}
+	return false, nil
+}
+
+func (h *holder) Flush(_ messages.EventTime, out operator.Output) (bool, error) {
+	if h.held != nil {
+		out.Emit(h.held)
+		h.held = nil
+	}
+	return false, nil
+}
+
+func TestWhatAnIdleSubtaskHeldBackDoesNotEndItsIdleness(t *testing.T) {
+	sys := NewSystem(SystemConfig{})
+	defer sys.Close()
+	first, second, w := newFedSource(), newFedSource(), newSpy()
+	g := NewGraph()
+	timed := func(name string, s *fedSource) *Node {
+		src := g.Source(name, SourceSpec{Source: s, IdleTimeout: 5 * time.Millisecond, Rows: func() (*connectors.Rows, error) {
+			return connectors.NewRows(timedSchema, nil, connectors.FailOnError), nil
+		}})
+		return g.Operator(name+" time", 0, func() operator.Operator {
+			return eventtime.New(eventtime.Config{Column: 1, Delay: 5 * time.Microsecond})
+		}, Forward(src))
+	}
+	held := g.Operator("holder", 1, func() operator.Operator { return &holder{} }, Keyed(timed("first", first), 0))
+	spied := g.Operator("spy", 1, w.op, Keyed(held, 0), Keyed(timed("second", second), 0))
+	g.Sink("sink", (&collectSink{}).spec(), Forward(spied))
+	a, err := sys.Start(t.Context(), AttemptConfig{Graph: g, Query: "q", Attempt: 1, Store: openStore(t), NextEpoch: 1, EpochInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { a.Stop(); <-a.Done() }()
+	first.feeds[0] <- [2]int64{1, 10}
+	second.feeds[0] <- [2]int64{1, 105}
+	w.until(func() bool { return w.wms[0] == 100 })
+	flush := func() {
+		t.Helper()
+		done := make(chan error, 1)
+		a.RequestEpoch(func(err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush()
+	second.feeds[0] <- [2]int64{1, 205}
+	w.until(func() bool { return w.rows[0] == 3 })
+	flush()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := w.wms[0]; got != 200 {
+		t.Errorf("the watermark is %d, want 200", got)
+	}
+}
