@@ -63,9 +63,7 @@ func (c *Collector) Read(ctx context.Context) error {
 	c.rows.Reset()
 	err := c.reader.Read(ctx, c.rows)
 	c.Status = c.rows.Status
-	for _, b := range c.rows.Bad {
-		c.Bad = append(c.Bad, b)
-	}
+	c.Bad = append(c.Bad, c.rows.Bad...)
 	if b := c.rows.Finish(); b != nil {
 		l := b.Lineage()
 		for i := range b.Len() {

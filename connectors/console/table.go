@@ -138,8 +138,9 @@ func opName(k messages.RowKind) string {
 		return "delete"
 	case messages.UpdateAfter:
 		return "update"
+	default:
+		return "insert"
 	}
-	return "insert"
 }
 
 func line(dst []byte, widths []int) []byte {

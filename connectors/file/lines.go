@@ -29,7 +29,7 @@ func (r *reader) record(dst *connectors.Rows) ([]byte, int64, error) {
 	begin := r.from - int(size)
 	for open {
 		more, n, err := r.line(true)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break // the decoder says what is missing
 		}
 		size += n

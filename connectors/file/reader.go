@@ -113,7 +113,7 @@ func (r *reader) open(f found, at int64) error {
 		return err
 	}
 	line, _, err := r.line(false)
-	if err != nil && err != io.EOF && !errors.Is(err, errTooLong) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errTooLong) {
 		return err
 	}
 	r.header = append(r.header[:0], line...)
@@ -245,7 +245,7 @@ func (r *reader) records(dst *connectors.Rows) error {
 	for !dst.Full(r.maxRows) {
 		start := r.progress.At
 		rec, size, err := r.record(dst)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return r.finish()
 		}
 		tooLong := errors.Is(err, errTooLong)

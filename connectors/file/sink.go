@@ -133,7 +133,6 @@ func (t token) encode() (connectors.Token, error) {
 // committer implements connectors.Committer and EpochAsker.
 type committer struct {
 	sink    *sink
-	schema  *messages.Schema
 	prefix  string
 	attempt uint64
 	// mu guards the fields below; WantsEpoch and Commit may be called while

@@ -128,9 +128,7 @@ func TestSinkKeepsTheContractOnTheRealFileSystem(t *testing.T) {
 		},
 		Visible: func(t testing.TB) [][]any { return rowsOf(t, visibleFiles(t, filepath.Join(dir, "out"))) },
 		Reset: func(t testing.TB) {
-			var err error
-			dir, err = os.MkdirTemp(t.(*testing.T).TempDir(), "")
-			must(t, err)
+			dir = t.TempDir()
 		},
 		Offer: connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
 	})

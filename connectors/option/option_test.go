@@ -188,6 +188,9 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, key, value string) {
 		v, _ := Parse("s", all, []Given{{key, value, 0}})
 		for _, o := range all {
+			if !v.Declared(o.Name) { // required and missing
+				continue
+			}
 			switch o.Kind {
 			case Int:
 				v.Int(o.Name)
@@ -195,6 +198,14 @@ func FuzzParse(f *testing.F) {
 				v.Duration(o.Name)
 			case Bytes:
 				v.Bytes(o.Name)
+			case Bool:
+				v.Bool(o.Name)
+			case Secret:
+				v.Secret(o.Name)
+			case Enum:
+				v.Enum(o.Name)
+			case String:
+				v.String(o.Name)
 			}
 		}
 	})

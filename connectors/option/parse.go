@@ -45,6 +45,7 @@ func (o *Option) check(text string) error {
 			hint = "did you mean " + n + "?"
 		}
 		return fmt.Errorf("%q is not allowed (%s)", text, hint)
+	case String, Secret: // any text will do
 	}
 	return nil
 }

@@ -59,8 +59,8 @@ func TestRowsComeWhenTheyAreDue(t *testing.T) {
 	clock.Blocked(1)
 	clock.Advance(200 * time.Millisecond)
 	select {
-	case <-done:
-		t.Fatal("a row came before it was due")
+	case err := <-done:
+		t.Fatalf("the reader returned %v before a row was due", err)
 	default:
 	}
 	clock.Advance(time.Second)
