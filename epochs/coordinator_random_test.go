@@ -85,6 +85,7 @@ func (h *host) step(ev epochs.Event) {
 		if ev.Epoch == h.committing {
 			h.committing, h.committed = 0, ev.Epoch
 		}
+	case epochs.Started, epochs.SubtaskAcked: // noted by the caller
 	}
 	for _, a := range h.c.Step(h.now, ev) {
 		h.must(!h.finished, "%T after Finish", a)

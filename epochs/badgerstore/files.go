@@ -144,7 +144,7 @@ func checkSpace(dir string, need int64) error {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return fmt.Errorf("ask for free space of %s: %w", dir, err)
 	}
-	if free := int64(st.Bavail) * int64(st.Bsize); free < need {
+	if free := int64(st.Bavail) * int64(st.Bsize); free < need { //nolint:unconvert // Bsize has 32 bits on some platforms
 		return fmt.Errorf("%s: %d MB free, %d MB needed: %w", dir, free>>20, (need+1<<20-1)>>20, epochs.ErrNoSpace)
 	}
 	return nil

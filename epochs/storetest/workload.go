@@ -29,7 +29,7 @@ func (Workload) operators() []string { return []string{"left/join", "top/aggrega
 // content is n bytes that depend on the seed and the name of a segment.
 func content(seed uint64, id epochs.SegmentID, n int) []byte {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s/%d/%d", id.Operator, id.Group, id.Epoch)
+	h.Write(fmt.Appendf(nil, "%s/%d/%d", id.Operator, id.Group, id.Epoch))
 	x := h.Sum64() ^ seed
 	b := make([]byte, 0, n+8)
 	for len(b) < n {
