@@ -91,7 +91,6 @@ type Runner struct {
 	// mu guards the fields below.
 	mu       sync.Mutex
 	attempt  *actors.Attempt
-	started  bool // the current attempt has committed an epoch
 	draining bool
 	state    State
 	err      error

@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -76,7 +75,7 @@ func newWorld(t *testing.T, failures int32, err error) *world {
 func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 	t.Helper()
 	r := New(t.Context(), Config{
-		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.DiscardHandler),
 		OpenStore: func(context.Context) (epochs.Segments, error) {
 			s, err := w.disk.Open()
 			if err == nil && w.wrap != nil {

@@ -219,7 +219,7 @@ func intKernel[T integer](op byte) kernel {
 
 func addInts[T integer](dst, a, b []T, am, bm int) (overflowed bool) {
 	if am == 0 {
-		a, b, am, bm = b, a, bm, am
+		a, b, bm = b, a, 0
 	}
 	var o T
 	if bm == 0 {
@@ -253,7 +253,7 @@ func subInts[T integer](dst, a, b []T, am, bm int) (overflowed bool) {
 
 func mulInts[T integer](dst, a, b []T, am, bm int) (overflowed bool) {
 	if am == 0 {
-		a, b, am, bm = b, a, bm, am
+		a, b, bm = b, a, 0
 	}
 	if bm == 0 {
 		return mulConst(dst, a, b[0])

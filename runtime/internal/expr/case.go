@@ -255,7 +255,6 @@ func (p *choice) blendText(n int) {
 type coalesceProgram struct {
 	choice
 	args []program
-	bits []byte
 }
 
 func makeCoalesce(c *compiler, n *FuncCall) (program, error) {

@@ -99,6 +99,7 @@ func bindStruct(b *binding) (Node, *sql.Error) {
 			fields[i].Name = a.Name
 		case *Field:
 			fields[i].Name = a.X.Type().Fields[a.Index].Name
+		default: // no name of its own
 		}
 	}
 	return b.result(messages.StructType(fields...))

@@ -29,8 +29,9 @@ func (c comparison) flipped() comparison {
 		return comparison{lessEqual, !c.not}
 	case lessEqual:
 		return comparison{less, !c.not}
+	default: // a = b is b = a
+		return c
 	}
-	return c
 }
 
 func comparisonFunctions() []*Function {
@@ -199,8 +200,9 @@ func (c comparison) holds(r int) bool {
 		return (r == 0) != c.not
 	case less:
 		return (r < 0) != c.not
+	default:
+		return (r <= 0) != c.not
 	}
-	return (r <= 0) != c.not
 }
 
 func putBit(bits []byte, i int, v bool) {
@@ -279,8 +281,9 @@ func holds[T cmp.Ordered](a, b T, op test) bool {
 		return a == b
 	case less:
 		return a < b
+	default:
+		return a <= b
 	}
-	return a <= b
 }
 
 func compareBytes(op comparison) kernel {

@@ -197,6 +197,7 @@ func fixed(n Node) bool {
 			ok = false
 		case *FuncCall:
 			ok = ok && !n.Func.volatile
+		default: // as what is below it
 		}
 		return ok
 	})
@@ -219,6 +220,7 @@ func (c *compiler) fold(n Node) Node {
 		if s := simplerCase(n); s != nil {
 			return s
 		}
+	case *Cast, *Field, *FuncCall:
 	}
 	if !fixed(n) {
 		return n
@@ -321,6 +323,7 @@ func risky(n Node) bool {
 			found = found || n.Func.fails && !n.Func.try && !(n.Func.safeFloat && isFloat(n.Of.Kind)) || n.Func.costly
 		case *Cast:
 			found = found || castFails(n.X.Type(), n.To) || n.To.Kind == messages.String
+		default: // no more than what is below it
 		}
 		return !found
 	})

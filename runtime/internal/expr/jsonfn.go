@@ -62,11 +62,9 @@ func jsonRow(row func(x *exec, v *fastjson.Value)) func(*compiler, *FuncCall) (k
 		p := &fastjson.Parser{}
 		return perRowFor(n.Of, func(x *exec) error {
 			v, err := p.ParseBytes(x.bytes(0))
-			if err != nil {
-				x.isNull = true
-				return nil
+			if x.isNull = err != nil; !x.isNull {
+				row(x, v)
 			}
-			row(x, v)
 			return nil
 		}), nil
 	}
@@ -141,8 +139,7 @@ func makeGetJSON(_ *compiler, n *FuncCall) (kernel, error) {
 			steps, valid = parseJSONPath(known)
 		}
 		v, err := p.ParseBytes(x.bytes(0))
-		if err != nil || !valid {
-			x.isNull = true
+		if x.isNull = err != nil || !valid; x.isNull {
 			return nil
 		}
 		found = follow(found[:0], v, steps)
@@ -511,6 +508,7 @@ func jsonType(v *fastjson.Value) string {
 		return "DOUBLE"
 	case fastjson.TypeTrue, fastjson.TypeFalse:
 		return "BOOLEAN"
+	default:
+		return "STRING"
 	}
-	return "STRING"
 }

@@ -38,7 +38,7 @@ func makeLike(fold bool) func(*compiler, *FuncCall) (kernel, error) {
 		}
 		p, err := parseLike(nil, raw(pattern), escape, fold)
 		if err != nil {
-			return perRow(func(*exec) error { return err }), nil
+			return perRow(func(*exec) error { return err }), nil //nolint:nilerr // the error is one of each row
 		}
 		if k := simpleLike(p); k != nil && !fold {
 			return k, nil

@@ -42,7 +42,7 @@ func makeIn(c *compiler, n *FuncCall) (program, error) {
 	for _, a := range args[1:] {
 		k, ok := a.(*constant)
 		if !ok {
-			return inChain(c, args, t), nil
+			return inChain(c, args), nil
 		}
 		if k.v.col.IsNull(0) {
 			hasNull = true
@@ -139,7 +139,7 @@ func nullUnlessTrue(k kernel) kernel {
 
 // inChain compares with computed values. All are evaluated: unlike OR, IN has no
 // order of evaluation.
-func inChain(c *compiler, args []program, t messages.Type) program {
+func inChain(c *compiler, args []program) program {
 	f := &Function{lenient: true}
 	p := c.kernelCall(args, messages.T(messages.Boolean), perRow(func(x *exec) error {
 		v := x.args[0]

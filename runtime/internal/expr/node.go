@@ -160,6 +160,7 @@ func Children(n Node) []Node {
 			out = append(out, w.Cond, w.Result)
 		}
 		return append(out, n.Else)
+	case *Column, *Literal, *Variable:
 	}
 	return nil
 }
@@ -182,6 +183,7 @@ func WithChildren(n Node, children []Node) Node {
 			c.Whens[i] = When{children[2*i], children[2*i+1]}
 		}
 		return c
+	case *Column, *Literal, *Variable:
 	}
 	return n
 }

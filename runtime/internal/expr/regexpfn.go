@@ -12,33 +12,33 @@ func regexpFunctions() []*Function {
 	return []*Function{
 		{
 			Name: "rlike", Aliases: []string{"regexp", "regexp_like"}, Family: "regexp", Usage: "str RLIKE regexp", Signature: "string, string -> boolean", infix: true,
-			Doc: "whether the regular expression matches somewhere in str", costly: true, fails: true, make: makeRegexp(1, func(x *exec, re *regexp.Regexp) error {
+			Doc: "whether the regular expression matches somewhere in str", costly: true, fails: true, make: makeRegexp(func(x *exec, re *regexp.Regexp) error {
 				x.setBool(re.Match(x.bytes(0)))
 				return nil
 			}),
 		},
 		{
 			Name: "regexp_extract", Family: "regexp", Usage: "regexp_extract(str, regexp[, group])", Signature: "string, string, [int] -> string",
-			Doc: "the part of the first match that is in the group (1; 0 is the whole match); empty if there is none", costly: true, fails: true, make: makeRegexp(1, regexpExtract),
+			Doc: "the part of the first match that is in the group (1; 0 is the whole match); empty if there is none", costly: true, fails: true, make: makeRegexp(regexpExtract),
 		},
 		{
 			Name: "regexp_extract_all", Family: "regexp", Usage: "regexp_extract_all(str, regexp[, group])", Signature: "string, string, [int] -> array<string>",
-			Doc: "the parts of all matches that are in the group (1; 0 is the whole match)", costly: true, fails: true, make: makeRegexp(1, regexpExtractAll),
+			Doc: "the parts of all matches that are in the group (1; 0 is the whole match)", costly: true, fails: true, make: makeRegexp(regexpExtractAll),
 		},
 		{
 			Name: "regexp_replace", Family: "regexp", Usage: "regexp_replace(str, regexp, by[, pos])", Signature: "string, string, string, [int] -> string",
-			Doc: "str with every match from character pos on replaced; $1 in by is group 1", costly: true, fails: true, make: makeRegexp(1, regexpReplace),
+			Doc: "str with every match from character pos on replaced; $1 in by is group 1", costly: true, fails: true, make: makeRegexp(regexpReplace),
 		},
 		{
 			Name: "regexp_count", Family: "regexp", Usage: "regexp_count(str, regexp)", Signature: "string, string -> int",
-			Doc: "the number of matches", costly: true, fails: true, make: makeRegexp(1, func(x *exec, re *regexp.Regexp) error {
+			Doc: "the number of matches", costly: true, fails: true, make: makeRegexp(func(x *exec, re *regexp.Regexp) error {
 				x.setInt32(int32(len(re.FindAllIndex(x.bytes(0), -1))))
 				return nil
 			}),
 		},
 		{
 			Name: "regexp_substr", Family: "regexp", Usage: "regexp_substr(str, regexp)", Signature: "string, string -> string",
-			Doc: "the first match; NULL if there is none", costly: true, fails: true, make: makeRegexp(1, func(x *exec, re *regexp.Regexp) error {
+			Doc: "the first match; NULL if there is none", costly: true, fails: true, make: makeRegexp(func(x *exec, re *regexp.Regexp) error {
 				at := re.FindIndex(x.bytes(0))
 				if x.isNull = at == nil; !x.isNull {
 					x.buf = append(x.buf, x.bytes(0)[at[0]:at[1]]...)
@@ -48,7 +48,7 @@ func regexpFunctions() []*Function {
 		},
 		{
 			Name: "regexp_instr", Family: "regexp", Usage: "regexp_instr(str, regexp)", Signature: "string, string -> int",
-			Doc: "the character position of the first match, from 1; 0 if there is none", costly: true, fails: true, make: makeRegexp(1, func(x *exec, re *regexp.Regexp) error {
+			Doc: "the character position of the first match, from 1; 0 if there is none", costly: true, fails: true, make: makeRegexp(func(x *exec, re *regexp.Regexp) error {
 				x.setInt32(0)
 				if at := re.FindIndex(x.bytes(0)); at != nil {
 					x.setInt32(int32(len([]rune(string(x.bytes(0)[:at[0]])))) + 1)
@@ -58,7 +58,7 @@ func regexpFunctions() []*Function {
 		},
 		{
 			Name: "split", Family: "regexp", Usage: "split(str, regexp[, limit])", Signature: "string, string, [int] -> array<string>",
-			Doc: "str cut at the matches, into at most limit parts if that is positive", costly: true, fails: true, make: makeRegexp(1, splitRow),
+			Doc: "str cut at the matches, into at most limit parts if that is positive", costly: true, fails: true, make: makeRegexp(splitRow),
 		},
 	}
 }
@@ -96,17 +96,17 @@ func compileRegexp(text string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// makeRegexp compiles a constant expression at once; argument k is the expression.
-func makeRegexp(k int, row func(x *exec, re *regexp.Regexp) error) func(*compiler, *FuncCall) (kernel, error) {
+// makeRegexp compiles a constant expression at once; the second argument is the expression.
+func makeRegexp(row func(x *exec, re *regexp.Regexp) error) func(*compiler, *FuncCall) (kernel, error) {
 	return func(_ *compiler, n *FuncCall) (kernel, error) {
 		r := &regexps{}
-		if text, ok := constText(n.Args[k]); ok {
+		if text, ok := constText(n.Args[1]); ok {
 			if _, err := r.get(text); err != nil {
 				return nil, fault.Wrap(fault.Config, err, "%s", n.Func.Name)
 			}
 		}
 		return perRowFor(n.Of, func(x *exec) error {
-			re, err := r.get(x.str(k))
+			re, err := r.get(x.str(1))
 			if err != nil {
 				return err
 			}

@@ -89,8 +89,9 @@ func (r *resolver) dispatch(e sql.Expr) (Node, *sql.Error) {
 			return nil, err
 		}
 		return fieldOf(r.opts.Registry, x, e.Field)
+	default:
+		return r.predicate(e)
 	}
-	return r.predicate(e)
 }
 
 // predicate resolves what the grammar has beyond operators and calls.
@@ -126,8 +127,9 @@ func (r *resolver) predicate(e sql.Expr) (Node, *sql.Error) {
 		return nil, &sql.Error{Class: "INVALID_USAGE_OF_STAR_OR_REGEX", Msg: "* can only stand in a select list or in count(*)"}
 	case *sql.Lambda:
 		return nil, &sql.Error{Class: ClassUnsupported, Msg: "a lambda can only be an argument of a function that takes one"}
+	default:
+		return nil, &sql.Error{Class: ClassUnsupported, Msg: "a subquery cannot stand here"}
 	}
-	return nil, &sql.Error{Class: ClassUnsupported, Msg: "a subquery cannot stand here"}
 }
 
 // function calls a function of the registry with resolved arguments.
@@ -183,6 +185,7 @@ func (r *resolver) unary(e *sql.Unary) (Node, *sql.Error) {
 		return r.apply("positive", e.X)
 	case sql.BitNot:
 		return r.apply("~", e.X)
+	case sql.Minus: // a literal takes the sign in: -128Y is a TINYINT, 128Y is not
 	}
 	if lit, ok := e.X.(*sql.NumberLit); ok && !strings.HasPrefix(lit.Text, "-") {
 		return number(lit.Kind, "-"+lit.Text)
@@ -192,7 +195,6 @@ func (r *resolver) unary(e *sql.Unary) (Node, *sql.Error) {
 
 // number is a number constant; text may have a sign.
 func number(kind sql.NumberKind, text string) (Node, *sql.Error) {
-	sizes := map[sql.NumberKind]int{sql.TinyInt: 8, sql.SmallInt: 16, sql.BigInt: 64}
 	switch kind {
 	case sql.Number:
 		if v, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -217,21 +219,26 @@ func number(kind sql.NumberKind, text string) (Node, *sql.Error) {
 			return Float(float32(v)), nil
 		}
 		return Double(v), nil
+	default:
+		return sizedInteger(kind, text)
 	}
+}
+
+// sizedInteger is an integer constant whose suffix names its type.
+func sizedInteger(kind sql.NumberKind, text string) (Node, *sql.Error) {
+	sizes := map[sql.NumberKind]int{sql.TinyInt: 8, sql.SmallInt: 16, sql.BigInt: 64}
 	v, err := strconv.ParseInt(text, 10, sizes[kind])
 	if err != nil {
 		return nil, &sql.Error{Class: "INVALID_NUMERIC_LITERAL_RANGE", Msg: text + " is out of the range of its type"}
 	}
-	t := messages.T(messages.BigInt)
 	switch kind {
 	case sql.TinyInt:
-		t = messages.T(messages.TinyInt)
-		return literal(t, func(c *messages.Column) { c.AppendInt8(int8(v)) }), nil
+		return literal(messages.T(messages.TinyInt), func(c *messages.Column) { c.AppendInt8(int8(v)) }), nil
 	case sql.SmallInt:
-		t = messages.T(messages.SmallInt)
-		return literal(t, func(c *messages.Column) { c.AppendInt16(int16(v)) }), nil
+		return literal(messages.T(messages.SmallInt), func(c *messages.Column) { c.AppendInt16(int16(v)) }), nil
+	default:
+		return BigInt(v), nil
 	}
-	return BigInt(v), nil
 }
 
 // decimalLiteral has exactly the digits that are written.
@@ -416,8 +423,10 @@ func (r *resolver) trim(e *sql.Trim) (Node, *sql.Error) {
 	if e.Chars != nil {
 		args = append(args, e.Chars)
 	}
-	side := "trim both"
+	var side string
 	switch e.Side {
+	case sql.TrimBoth:
+		side = "trim both"
 	case sql.TrimLeading:
 		side = "trim leading"
 	case sql.TrimTrailing:

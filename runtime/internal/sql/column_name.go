@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ func ColumnNameFunc(e Expr, column func(*ColumnRef) string) string {
 		case "window", "session_window":
 			return name
 		}
+	default: // named after its text
 	}
 	n := namer{column: column}
 	n.expr(e)
@@ -264,6 +266,8 @@ func (n *namer) predicate(e Expr) {
 		n.is(e)
 	case *IsDistinct:
 		n.negated(!e.Not, func() { n.parts("(", e.Left, " <=> ", e.Right, ")") })
+	default:
+		panic(fmt.Sprintf("sql: %T is no predicate", e))
 	}
 }
 

@@ -360,8 +360,9 @@ func fieldSeparator(f IntervalUnit) string {
 		return "-"
 	case DayUnit:
 		return " "
+	default:
+		return ":"
 	}
-	return ":"
 }
 
 // fieldsForm shows how an interval with fields from..to is written.
@@ -379,12 +380,14 @@ func fieldsForm(from, to IntervalUnit) string {
 // withinField checks a field that is not the first one.
 func withinField(number string, f IntervalUnit) bool {
 	whole, _, _ := strings.Cut(number, ".")
-	limit := 59
+	var limit int
 	switch f {
 	case MonthUnit:
 		limit = 11
 	case HourUnit:
 		limit = 23
+	default:
+		limit = 59
 	}
 	n, err := strconv.Atoi(whole)
 	return err == nil && n <= limit

@@ -96,8 +96,9 @@ func (o BinaryOp) binding() int {
 		return bindAnd
 	case Or:
 		return bindOr
+	default:
+		return bindComparison
 	}
-	return bindComparison
 }
 
 // expr reads an expression.

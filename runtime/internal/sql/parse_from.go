@@ -91,9 +91,10 @@ func (p *parser) lateralRelation() Relation {
 		r.Lateral = true
 		r.Start = t.start
 		return r
+	default:
+		p.failAt(t.span(), "LATERAL takes a query in parentheses or a function", "")
+		return nil
 	}
-	p.failAt(t.span(), "LATERAL takes a query in parentheses or a function", "")
-	return nil
 }
 
 // relation reads one table, function, VALUES or relation in parentheses.

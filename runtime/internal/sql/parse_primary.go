@@ -123,6 +123,7 @@ func (p *parser) checkNumber(lit *NumberLit) {
 		_, err = strconv.ParseFloat(lit.Text, 32)
 	case Double:
 		_, err = strconv.ParseFloat(lit.Text, 64)
+	case Number, Decimal: // no suffix, or one without a range
 	}
 	if err != nil {
 		name := [...]string{TinyInt: "tinyint", SmallInt: "smallint", BigInt: "bigint", Float: "float", Double: "double"}[lit.Kind]

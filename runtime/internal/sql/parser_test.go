@@ -229,6 +229,7 @@ func spans(t *testing.T, src string, v reflect.Value, outer Span) {
 				spans(t, src, v.Field(i), outer)
 			}
 		}
+	default: // holds no nodes
 	}
 }
 

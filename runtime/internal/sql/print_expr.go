@@ -2,6 +2,7 @@ package sql
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strings"
 )
 
@@ -32,6 +33,7 @@ func bindingOf(e Expr) int {
 		return bindPostfix
 	case *Lambda:
 		return bindAny
+	default: // begins and ends with tokens of its own
 	}
 	return bindPrimary
 }
@@ -116,6 +118,8 @@ func (p *printer) literal(e Expr) {
 		p.str(strings.ToUpper(e.Kind.String()) + " " + quoteString(e.Text))
 	case *IntervalLit:
 		p.interval(e)
+	default:
+		panic(fmt.Sprintf("sql: %T is no literal", e))
 	}
 }
 
@@ -139,6 +143,7 @@ func (e *NumberLit) suffix() string {
 		if exponent || !strings.Contains(e.Text, ".") {
 			return "BD"
 		}
+	case Number:
 	}
 	return ""
 }
@@ -243,6 +248,8 @@ func (p *printer) predicate(e Expr) {
 		p.when(e.Not, "NOT ")
 		p.str("DISTINCT FROM ")
 		p.expr(e.Right, bindComparison)
+	default:
+		panic(fmt.Sprintf("sql: %T is no predicate", e))
 	}
 }
 
@@ -312,6 +319,8 @@ func callsPlainly(c *Call) bool {
 			return true
 		case *Call:
 			return !keywordCalls[strings.ToUpper(first.Name.Base())]
+		default:
+			return false
 		}
 	}
 	return false
@@ -328,6 +337,7 @@ func (p *printer) simple(e Expr) {
 			p.expr(e, bindAny)
 			return
 		}
+	default: // in parentheses
 	}
 	p.str("(")
 	p.expr(e, bindAny)
