@@ -181,7 +181,7 @@ func (c *runCmd) wait(ctx context.Context, s *runtime.Session, log *slog.Logger,
 			if sig == syscall.SIGTERM {
 				code = 143
 			}
-			os.Exit(code) //nolint:revive // the second signal asks for it
+			os.Exit(code) // the second signal asks for it
 		}
 	}()
 	stopCtx, cancel := context.WithTimeout(ctx, c.ShutdownTimeout)
