@@ -223,3 +223,43 @@ func TestASinkThatPanicsInCloseHoldsNothingUp(t *testing.T) {
 		t.Errorf("got %d rows, want 10", len(sink.rows))
 	}
 }
+
+// shredder emits each row as a batch of its own.
+type shredder struct{ views *messages.Pool }
+
+func (s *shredder) Open(*operator.Task) error { s.views = messages.NewViewPool(); return nil }
+func (s *shredder) Close() error              { return nil }
+
+func (s *shredder) Process(_ int, b *messages.Batch, out operator.Output) (bool, error) {
+	for i := range b.Rows() {
+		v := s.views.View(b)
+		v.Select(append(v.SelectBuffer(1), int32(b.Row(i))))
+		out.Emit(v.Publish())
+	}
+	return false, nil
+}
+
+func TestManySmallBatchesReachTheSink(t *testing.T) {
+	sys := NewSystem(SystemConfig{})
+	defer sys.Close()
+	src := &sliceSource{parts: [][][2]int64{numbers(3000, 1)}, batch: operator.MaxEmit, bounded: true}
+	sink := &collectSink{}
+	g := NewGraph()
+	n := g.Operator("shred", 1, func() operator.Operator { return &shredder{} }, Forward(g.Source("src", src.spec())))
+	g.Sink("sink", sink.spec(), Forward(n))
+	a, err := sys.Start(t.Context(), AttemptConfig{Graph: g, Query: "q", Attempt: 1, Store: openStore(t), NextEpoch: 1, EpochInterval: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(t, a); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range sink.rows {
+		if r[1] != int64(i) {
+			t.Fatalf("row %d is %v", i, r)
+		}
+	}
+	if len(sink.rows) != 3000 {
+		t.Errorf("got %d rows, want 3000", len(sink.rows))
+	}
+}

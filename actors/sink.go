@@ -25,13 +25,46 @@ type sinkHalf struct {
 	writes    Worker
 	flushes   Worker
 	waiting   int // writes outstanding
+	// queued are tasks for the writes' worker beyond the window, in order: one call
+	// of an operator may emit many small batches.
+	queued []sinkTask
 	// broken belongs to the writes' worker: a write has failed or panicked.
 	// Nothing may follow it, or rows behind the failed one would be published
 	// and those in it, replayed by the next attempt, would come after them.
 	broken bool
 }
 
+// sinkTask is a task for the writes' worker.
+type sinkTask struct {
+	run   func()
+	write bool // its end is a writtenMsg
+}
+
 func (k *sinkHalf) full() bool { return k.waiting >= writeWindow }
+
+// submit hands a task to the writes' worker, behind those that are queued.
+func (k *sinkHalf) submit(t sinkTask) {
+	if len(k.queued) > 0 || t.write && k.waiting > writeWindow {
+		k.queued = append(k.queued, t)
+		return
+	}
+	k.writes.Submit(t.run)
+}
+
+// written notes the end of a write and lets a queued one take its place, together
+// with what does not count.
+func (k *sinkHalf) written() {
+	k.waiting--
+	for i, t := range k.queued {
+		k.writes.Submit(t.run)
+		k.queued[i] = sinkTask{}
+		if t.write {
+			k.queued = k.queued[i+1:]
+			return
+		}
+	}
+	k.queued = nil
+}
 
 // write hands a batch to the writer's worker. It takes over one reference.
 func (k *sinkHalf) write(b *messages.Batch) {
@@ -41,7 +74,7 @@ func (k *sinkHalf) write(b *messages.Batch) {
 	}
 	k.waiting++
 	w, ctx, lineage, base, s := k.writer, k.s.ctxIO, k.spec.Lineage, k.base, k.s
-	k.writes.Submit(func() {
+	k.submit(sinkTask{write: true, run: func() {
 		defer b.Release()
 		if k.broken {
 			return // the attempt is ending
@@ -58,11 +91,11 @@ func (k *sinkHalf) write(b *messages.Batch) {
 		}
 		k.broken = err != nil
 		s.post(&writtenMsg{err: err, rows: rows})
-	})
+	}})
 }
 
 func (s *subtask) written(m *writtenMsg) {
-	s.sink.waiting--
+	s.sink.written()
 	if m.err != nil {
 		s.fail(fault.At(fault.Location{Query: s.cfg.Query, Operator: s.stage.name(), Subtask: s.index, Parallelism: s.stage.parallelism}, m.err))
 	}
@@ -72,7 +105,7 @@ func (s *subtask) written(m *writtenMsg) {
 // rows that follow.
 func (k *sinkHalf) cut(s *subtask, e messages.Epoch) {
 	w, ctx := k.writer, s.ctxIO
-	k.writes.Submit(func() {
+	k.submit(sinkTask{run: func() {
 		if k.broken {
 			return
 		}
@@ -89,7 +122,7 @@ func (k *sinkHalf) cut(s *subtask, e messages.Epoch) {
 			}
 			s.post(&flushedMsg{epoch: e, token: t, err: err})
 		})
-	})
+	}})
 }
 
 func (k *sinkHalf) shutdown(stopped func(string) func()) {
