@@ -78,10 +78,11 @@ func (c *child) reply(line string) (string, error) {
 	return c.line()
 }
 
-// kill ends the process at once.
+// kill ends the process at once and waits for it.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // it may have ended
-	<-c.exited
+	for range c.exited {
+	}
 }
 
 // engineConfig is what the role engine runs.

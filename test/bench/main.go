@@ -100,7 +100,9 @@ func start(ctx context.Context, o options) error {
 		return nil
 	}
 	if !o.json {
-		printHeader(os.Stdout)
+		if err := printHeader(os.Stdout); err != nil {
+			return err
+		}
 	}
 	failed := 0
 	for _, b := range chosen {

@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-func printHeader(w io.Writer) {
-	fmt.Fprintf(w, "%-40s %9s %9s %9s %9s %9s %10s %12s %6s %7s %9s %7s\n",
+func printHeader(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%-40s %9s %9s %9s %9s %9s %10s %12s %6s %7s %9s %7s\n",
 		"benchmark (median of the rounds, below it the worst)", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "CPU s", "rows/s", "rows/CPU s", "GC %", "RSS MB", "allocs/row", "epochs")
+	return err
 }
 
 // printResult prints the summary of a benchmark for people or for programs.
@@ -31,22 +32,23 @@ func printResult(w io.Writer, r *result, asJSON bool) error {
 		}
 	}
 	worst.Epochs = r.Epochs
-	printLine(w, r.Name, r)
+	lines := line(r.Name, r)
 	if len(r.rounds) > 1 {
-		printLine(w, "", worst)
+		lines += line("", worst)
 	}
 	if len(r.extra) > 0 {
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(r.extra)) {
 			parts = append(parts, k+" "+number(r.extra[k]))
 		}
-		fmt.Fprintf(w, "    %s\n", strings.Join(parts, ", "))
+		lines += "    " + strings.Join(parts, ", ") + "\n"
 	}
-	return nil
+	_, err := io.WriteString(w, lines)
+	return err
 }
 
-func printLine(w io.Writer, name string, r *result) {
-	fmt.Fprintf(w, "%-40s %9s %9s %9s %9s %9s %10s %12s %6s %7s %9s %7d\n", name, number(r.P50), number(r.P99), number(r.P999), number(r.Max),
+func line(name string, r *result) string {
+	return fmt.Sprintf("%-40s %9s %9s %9s %9s %9s %10s %12s %6s %7s %9s %7d\n", name, number(r.P50), number(r.P99), number(r.P999), number(r.Max),
 		number(r.CPU), number(r.RowsPerSecond), number(r.RowsPerCPU), number(100*r.GCShare), number(r.RSS), number(r.AllocsPerRow), r.Epochs)
 }
 

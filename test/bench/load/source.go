@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -101,7 +102,7 @@ func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 	dst.SetOrigin(messages.ID128{Hi: 0x6c6f6164})
 	dst.Status = connectors.Status{State: connectors.Reading, Lag: -1}
 	n, err := r.due(ctx)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if merr := r.make(dst, n); merr != nil {
