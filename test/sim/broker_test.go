@@ -66,8 +66,7 @@ type broker struct {
 	log      []entry
 	fence    uint64
 	sockets  [][]entry // rows under way, by writer
-	attempts int
-	adopted  int // rows not published again
+	adopted  int       // rows not published again
 	rejected int
 }
 

@@ -22,11 +22,10 @@ type files struct {
 }
 
 type file struct {
-	attempt  uint64
-	content  []row
-	synced   int
-	visible  int
-	unlinked bool
+	attempt uint64
+	content []row
+	synced  int
+	visible int
 }
 
 func (k *files) Traits() connectors.SinkTraits {

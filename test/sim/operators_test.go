@@ -118,8 +118,7 @@ func (o *repeat) Resume(out operator.Output) (bool, error) {
 		out.Emit(v.Publish())
 		return true, nil
 	}
-	o.Close()
-	return false, nil
+	return false, o.Close()
 }
 
 // tally counts rows by key and emits a key's count when the watermark is gap

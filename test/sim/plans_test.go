@@ -50,9 +50,8 @@ const (
 // builder makes the graph of one attempt: with the same nodes, but not the same
 // parallelism, as in other attempts.
 type builder struct {
-	r    *run
-	g    *actors.Graph
-	srcs []*actors.Node
+	r *run
+	g *actors.Graph
 }
 
 func (b *builder) parallel() int { return 1 + b.r.rng.IntN(3) }

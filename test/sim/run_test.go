@@ -645,6 +645,7 @@ func (r *run) strike() {
 			r.fired++
 			r.att.Stop()
 		}
+	case fails, panics: // strike at a point
 	}
 }
 
@@ -695,6 +696,7 @@ func (r *run) point(name string) error {
 	case dies:
 		r.crashed = true
 		return errCrashed
+	default:
+		return fault.New(f.kind, "injected at %s", name)
 	}
-	return fault.New(f.kind, "injected at %s", name)
 }

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -97,14 +96,13 @@ func seeds(t *testing.T) int {
 
 // old returns the seeds that have failed once.
 func old(t *testing.T) []uint64 {
-	f, err := os.Open("testdata/seeds.txt")
+	text, err := os.ReadFile("testdata/seeds.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	var all []uint64
-	for s := bufio.NewScanner(f); s.Scan(); {
-		line := strings.TrimSpace(s.Text())
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
