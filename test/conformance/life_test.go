@@ -50,8 +50,10 @@ func (r *run) stepQuery(s step) error {
 	switch {
 	case want.Exception == nil && err != nil && r.failure == nil:
 		return fmt.Errorf("the query failed: %w", err)
+	case want.Exception != nil && err == nil:
+		return fmt.Errorf("the query has no error, want class %s", *want.Exception)
 	case want.Exception != nil && !ofClass(runtime.Class(err), *want.Exception):
-		return fmt.Errorf("the query's error is %v, want class %s", err, *want.Exception)
+		return fmt.Errorf("the query's error is %w, want class %s", err, *want.Exception)
 	}
 	return nil
 }
@@ -142,8 +144,11 @@ func newFailing(c *conformanceCase, sources map[string]*memory.Source) (*failing
 	var column string
 	var value int32
 	when, _ := o["when"].(string)
-	if n, err := fmt.Sscanf(when, "%s = %d", &column, &value); n != 2 || o["times"] != 1.0 || o["where"] != "before aggregation" {
-		return nil, fmt.Errorf("runner: option inject_failure %v is not supported (%v)", o, err)
+	if _, err := fmt.Sscanf(when, "%s = %d", &column, &value); err != nil {
+		return nil, fmt.Errorf("runner: option inject_failure %v is not supported: %w", o, err)
+	}
+	if o["times"] != 1.0 || o["where"] != "before aggregation" {
+		return nil, fmt.Errorf("runner: option inject_failure %v is not supported", o)
 	}
 	for name, src := range sources {
 		if i := src.Schema().Index(column); i >= 0 {

@@ -199,8 +199,11 @@ func (r *run) stepCount(s step) error {
 	}
 	var column, op string
 	var limit int64
-	if n, err := fmt.Sscanf(s.text("each"), "%s %s %d", &column, &op, &limit); n != 3 || op != "<=" {
-		return fmt.Errorf("runner: each %q: only column <= number is supported (%v)", s.text("each"), err)
+	if _, err := fmt.Sscanf(s.text("each"), "%s %s %d", &column, &op, &limit); err != nil {
+		return fmt.Errorf("runner: each %q: only column <= number is supported: %w", s.text("each"), err)
+	}
+	if op != "<=" {
+		return fmt.Errorf("runner: each %q: only column <= number is supported", s.text("each"))
 	}
 	i := r.result.Index(column)
 	for _, row := range got {

@@ -72,7 +72,7 @@ func value(t messages.Type, v any) (any, error) {
 func list(t messages.Type, in []any) (any, error) {
 	out := make([]any, len(in))
 	for i, v := range in {
-		elem := t
+		var elem messages.Type
 		switch {
 		case t.Kind == messages.Array:
 			elem = *t.Elem

@@ -102,7 +102,9 @@ func (p *process) kill(t *testing.T) {
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-p.done
+	if err := <-p.done; err == nil {
+		t.Fatalf("%s ended in good order instead of being killed\n%s", p.name, p.tail())
+	}
 }
 
 // terminate asks the process to drain and waits for a good end.
@@ -118,8 +120,8 @@ func (p *process) terminate(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // for the stacks
-		<-p.done
-		t.Fatalf("%s did not drain within 30 s\n%s", p.name, p.tail())
+		err := <-p.done
+		t.Fatalf("%s did not drain within 30 s: %v\n%s", p.name, err, p.tail())
 	}
 }
 
