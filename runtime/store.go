@@ -73,7 +73,7 @@ func lockDir(dir string) (*os.File, error) {
 		}
 		return nil, fault.Wrap(fault.Config, epochs.ErrLocked, "%s is used by %s; stop it or choose another directory with --dir", dir, who)
 	}
-	if err := f.Truncate(0); err == nil {
+	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
 	}
 	if err != nil {
