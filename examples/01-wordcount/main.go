@@ -9,17 +9,17 @@ import (
 	"syscall"
 
 	"github.com/streamd-io/streamd/connectors/all"
-	. "github.com/streamd-io/streamd/runtime"
+	"github.com/streamd-io/streamd/runtime"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT)
 	defer stop()
-	s, err := Open(ctx, Config{Connectors: all.Connectors(), Formats: all.Formats()})
+	s, err := runtime.Open(ctx, runtime.Config{Connectors: all.Connectors(), Formats: all.Formats()})
 	check(err)
 	check(s.Exec(ctx, `CREATE SOURCE lines (value STRING) WITH (connector = 'socket', host = 'localhost', port = '9999')`))
-	words := s.Table("lines").Select(Explode(Call("split", Col("value"), " ")).As("word"))
-	q, err := words.GroupBy(Col("word")).Count().WriteStream(ctx, Write{Name: "wordcount", Mode: "complete"})
+	words := s.Table("lines").Select(runtime.Explode(runtime.Call("split", runtime.Col("value"), " ")).As("word"))
+	q, err := words.GroupBy(runtime.Col("word")).Count().WriteStream(ctx, runtime.Write{Name: "wordcount", Mode: "complete"})
 	check(err)
 	<-ctx.Done() // Ctrl-C
 	check(q.Stop(context.Background()))
