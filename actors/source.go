@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -113,7 +114,8 @@ func (s *subtask) takePolled() bool {
 	n.BytesIn.Add(int64(m.slot.PayloadBytes))
 	n.Bad.Add(int64(len(m.slot.Bad)))
 	s.badRecords(m.slot)
-	if len(m.slot.Next) > 0 {
+	moved := len(m.slot.Next) > 0 && !bytes.Equal(src.offset, m.slot.Next)
+	if moved {
 		src.offset = append(src.offset[:0], m.slot.Next...)
 	}
 	if m.b != nil {
@@ -122,8 +124,8 @@ func (s *subtask) takePolled() bool {
 		s.wake()
 		s.deliver(0, m.b)
 	}
-	if m.b != nil || m.slot.Payloads > 0 {
-		s.tellChanged()
+	if m.b != nil || m.slot.Payloads > 0 || moved {
+		s.tellChanged() // the position also counts without rows: it may be the end of a quiet stream
 	}
 	src.slots = append(src.slots, m.slot)
 	if errors.Is(m.err, io.EOF) {

@@ -323,3 +323,52 @@ func TestWhatAnIdleSubtaskHeldBackDoesNotEndItsIdleness(t *testing.T) {
 		t.Errorf("the watermark is %d, want 200", got)
 	}
 }
+
+// quietSource has no rows, but knows where they will begin.
+type quietSource struct{ *fedSource }
+
+func (s quietSource) Open(context.Context, connectors.ReadRequest) (connectors.Reader, error) {
+	return &quietReader{}, nil
+}
+
+type quietReader struct {
+	fedReader
+	told bool
+}
+
+func (r *quietReader) Read(ctx context.Context, dst *connectors.Rows) error {
+	if r.told {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	r.told = true
+	dst.Status.State = connectors.CaughtUp
+	dst.Next = append(dst.Next[:0], "17"...)
+	return nil
+}
+
+func TestThePositionInAQuietStreamIsCommitted(t *testing.T) {
+	sys := NewSystem(SystemConfig{})
+	defer sys.Close()
+	g := NewGraph()
+	src := g.Source("src", SourceSpec{Source: quietSource{newFedSource()}, IdleTimeout: -1, Rows: func() (*connectors.Rows, error) {
+		return connectors.NewRows(timedSchema, nil, connectors.FailOnError), nil
+	}})
+	g.Sink("sink", (&collectSink{}).spec(), Forward(src))
+	records := make(chan *epochs.Record, 100)
+	a, err := sys.Start(t.Context(), AttemptConfig{
+		Graph: g, Query: "q", Attempt: 1, Store: openStore(t), NextEpoch: 1, EpochInterval: time.Millisecond,
+		OnEpoch: func(r EpochReport) { records <- r.Record },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { a.Stop(); <-a.Done() }()
+	for range 2 { // partitions
+		rec := <-records
+		if string(rec.Sources[0].Offset) == "17" && string(rec.Sources[1].Offset) == "17" {
+			return
+		}
+	}
+	t.Error("two epochs without the positions")
+}
