@@ -18,7 +18,7 @@ type summary struct {
 }
 
 func TestDemo(t *testing.T) {
-	t.Parallel()
+	long(t)
 	p := &place{dir: t.TempDir()}
 	t.Run("prints one object", func(t *testing.T) {
 		s := demo(t, p)
@@ -26,9 +26,6 @@ func TestDemo(t *testing.T) {
 			t.Errorf("a new demo has resumed from epoch %d", *s.ResumedFrom)
 		}
 	})
-	if testing.Short() {
-		return
-	}
 	t.Run("resumes", func(t *testing.T) {
 		if s := demo(t, p); *s.ResumedFrom == 0 {
 			t.Error("the second run has not resumed")

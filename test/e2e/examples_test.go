@@ -13,6 +13,7 @@ import (
 
 // Both forms of the first example connect to port 9999.
 func TestExampleWordcount(t *testing.T) {
+	long(t)
 	l, err := net.Listen("tcp", "localhost:9999") //nolint:noctx // closed at the end
 	if err != nil {
 		t.Skipf("the port of the example is taken: %v", err)
@@ -56,7 +57,7 @@ func TestExampleWordcount(t *testing.T) {
 }
 
 func TestExamplesThatEndByThemselves(t *testing.T) {
-	t.Parallel()
+	long(t)
 	for name, want := range map[string]string{
 		"02-jetstream": `large.C1 {"id":4,"customer":"C1","amount":120}
 large.C2 {"id":5,"customer":"C2","amount":150}

@@ -16,23 +16,35 @@ import (
 	"time"
 )
 
-// bin is where the programs under test are built, once.
-var bin = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "streamd-e2e")
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "build", "-o", dir+"/", "../../cmd/streamd", "../../examples/01-wordcount", "../../examples/02-jetstream", "../../examples/03-graph")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, errors.New(string(out))
-	}
-	return dir, nil
-})
+// bin is where the programs under test are.
+var bin = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "streamd-e2e") })
+
+// builds builds each program once, when it is first needed.
+var builds = map[string]func() error{
+	"streamd":      build("../../cmd/streamd"),
+	"01-wordcount": build("../../examples/01-wordcount"),
+	"02-jetstream": build("../../examples/02-jetstream"),
+	"03-graph":     build("../../examples/03-graph"),
+}
+
+func build(pkg string) func() error {
+	return sync.OnceValue(func() error {
+		dir, err := bin()
+		if err != nil {
+			return err
+		}
+		cmd := exec.Command("go", "build", "-o", dir+"/", pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return errors.New(string(out))
+		}
+		return nil
+	})
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, _ := bin(); dir != "" {
+	if dir, err := bin(); err == nil {
 		if err := os.RemoveAll(dir); err != nil {
 			code = max(code, 1)
 		}
@@ -42,11 +54,23 @@ func TestMain(m *testing.M) {
 
 func program(t testing.TB, name string) string {
 	t.Helper()
+	if err := builds[name](); err != nil {
+		t.Fatal(err)
+	}
 	dir, err := bin()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, name)
+}
+
+// long leaves out a test with -short and lets others run at the same time.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 }
 
 // output collects what a process writes, for readers at any time.

@@ -117,7 +117,7 @@ CREATE QUERY copy AS INSERT INTO k SELECT id FROM s;`, b.url(), source, sink)
 }
 
 func TestNATSMayBeAwayAtTheStartAndLater(t *testing.T) {
-	t.Parallel()
+	long(t)
 	b := newBroker(t)
 	p := here(t, b.copies("", ", create = true"))
 	x := p.start(t, "run", "q.sql", "--http", "127.0.0.1:0")
@@ -147,7 +147,7 @@ func TestNATSMayBeAwayAtTheStartAndLater(t *testing.T) {
 }
 
 func TestASecondSignalEndsADrainThatCannotEnd(t *testing.T) {
-	t.Parallel()
+	long(t)
 	for s, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +181,7 @@ func TestASecondSignalEndsADrainThatCannotEnd(t *testing.T) {
 }
 
 func TestADrainThatTakesTooLongFails(t *testing.T) {
-	t.Parallel()
+	long(t)
 	b := newBroker(t)
 	js := b.up()
 	b.stream(js, "IN")
@@ -199,7 +199,7 @@ func TestADrainThatTakesTooLongFails(t *testing.T) {
 }
 
 func TestStreamsThatAreNotAsExpected(t *testing.T) {
-	t.Parallel()
+	long(t)
 	b := newBroker(t)
 	js := b.up()
 	strict, lenient := b.copies("", ", create = true"), b.copies(", on_data_loss = 'warn'", ", create = true")

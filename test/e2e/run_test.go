@@ -54,7 +54,7 @@ func TestABoundedRunNeedsItsInput(t *testing.T) {
 }
 
 func TestALineOfTenMegabytesIsARow(t *testing.T) {
-	t.Parallel()
+	long(t)
 	p := here(t, ones+out+"INSERT INTO out SELECT a FROM ones;")
 	p.write(t, "in/big.json", `{"a":1,"pad":"`+strings.Repeat("x", 10<<20)+"\"}\n{\"a\":2}\n")
 	p.run(t, "run", "q.sql", "--available-now").ends(0)
@@ -114,7 +114,7 @@ func values(t *testing.T, p *place) int {
 }
 
 func TestKillAndResume(t *testing.T) {
-	t.Parallel()
+	long(t)
 	p := here(t, ticks+strings.Replace(out, "'json'", "'json', roll_interval = '50ms'", 1)+"SET epoch_interval = '20ms'; INSERT INTO out SELECT value FROM ticks;")
 	for range 3 {
 		before := len(p.read(t, "out"))
@@ -134,7 +134,7 @@ func TestKillAndResume(t *testing.T) {
 }
 
 func TestADrainMakesEverythingVisible(t *testing.T) {
-	t.Parallel()
+	long(t)
 	p := here(t, ticks+out+"INSERT INTO out SELECT value FROM ticks;")
 	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		x := p.start(t, "run", "q.sql", "--set", "epoch_interval=50ms", "--http", "127.0.0.1:0")
@@ -159,7 +159,7 @@ func TestASecondProcessIsRefused(t *testing.T) {
 }
 
 func TestAChangedQuery(t *testing.T) {
-	t.Parallel()
+	long(t)
 	counts := func(size, columns string) string {
 		return ticks + "CREATE QUERY c WITH (output_mode = 'update', epoch_interval = '50ms') AS SELECT count(*) AS n" + columns +
 			" FROM ticks GROUP BY window(timestamp, '" + size + "');\n"
@@ -207,7 +207,7 @@ func TestAChangedQuery(t *testing.T) {
 }
 
 func TestAFailingQuery(t *testing.T) {
-	t.Parallel()
+	long(t)
 	p := here(t, ones+ticks+out+"INSERT INTO out SELECT value FROM ticks;\nCREATE QUERY bad AS SELECT a / b AS q FROM ones;")
 	p.write(t, "in/1.json", "{\"a\":1,\"b\":0}\n")
 	t.Run("does not stop the others", func(t *testing.T) {
