@@ -47,9 +47,9 @@ func (n naive) eval(e Node) naiveValue {
 		return n.eval(e.Else)
 	case *FuncCall:
 		return n.call(e)
-	default:
-		panic(fmt.Sprintf("naive: %T", e))
+	case *Field, *Lambda, *Variable:
 	}
+	panic(fmt.Sprintf("naive: %T", e))
 }
 
 func readNaive(c *messages.Column, i int) naiveValue {

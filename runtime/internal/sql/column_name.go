@@ -247,7 +247,7 @@ func (n *namer) binary(e *Binary) {
 }
 
 func (n *namer) predicate(e Expr) {
-	switch e := e.(type) {
+	switch e := e.(type) { //nolint:gochecksumtype // called with predicates only, and panics otherwise
 	case *Between:
 		n.negated(e.Not, func() { n.parts("between(", e.X, ", ", e.Low, ", ", e.High, ")") })
 	case *In:

@@ -102,7 +102,7 @@ func (p *printer) expr(e Expr, minimum int) {
 }
 
 func (p *printer) literal(e Expr) {
-	switch e := e.(type) {
+	switch e := e.(type) { //nolint:gochecksumtype // called with literals only, and panics otherwise
 	case *NullLit:
 		p.str("NULL")
 	case *BoolLit:
@@ -207,7 +207,7 @@ func (p *printer) predicate(e Expr) {
 		p.when(not, " NOT")
 		p.str(" " + word + " ")
 	}
-	switch e := e.(type) {
+	switch e := e.(type) { //nolint:gochecksumtype // called with predicates only, and panics otherwise
 	case *Between:
 		p.expr(e.X, bindPredicate)
 		not(e.Not, "BETWEEN")
