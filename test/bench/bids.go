@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/test/bench/channels"
 	"github.com/streamd-io/streamd/test/bench/load"
 )
 
@@ -44,6 +45,15 @@ func (g *bids) fill(b *messages.Builder, i uint64, due int64) {
 	b.Column(3).AppendString(g.channels[i&3])
 	b.Column(4).AppendString(g.urls[i&3])
 	b.Column(5).AppendInt64(due)
+}
+
+// row makes row i for the pipeline of channels, equal to that of fill.
+func (g *bids) row(b *channels.Bid, i uint64, due int64) {
+	h := load.Hash(i)
+	*b = channels.Bid{
+		Auction: int64(h % g.keys), Bidder: int64(h >> 40), Price: int64(h >> 20 & 0xfffff),
+		Channel: g.channels[i&3], URL: g.urls[i&3], TS: due,
+	}
 }
 
 // json appends the bytes of row i.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/runtime"
+	"github.com/streamd-io/streamd/test/bench/channels"
 	"github.com/streamd-io/streamd/test/bench/load"
 	"github.com/streamd-io/streamd/test/bench/meter"
 )
@@ -101,4 +102,42 @@ func measureLoop(e *env, step func() (rows uint64, err error)) (*result, error) 
 	}
 	r := newResult()
 	return r, r.usage(after.Since(before), rows)
+}
+
+// channelBenchmarks are the same queries as plain Go: a lower bound.
+func channelBenchmarks() []benchmark {
+	return []benchmark{
+		flat("throughput/channels/stateless/rows", "filter and projection with goroutines and channels only, no engine", runChannels(channels.Stateless)),
+		flat("throughput/channels/keyed/update/10k-keys/rows", "windowed count with goroutines and channels only, no engine", runChannels(channels.Keyed)),
+	}
+}
+
+func runChannels(start func(channels.Config) *channels.Pipeline) func(context.Context, *env) (*result, error) {
+	return func(ctx context.Context, e *env) (*result, error) {
+		p := start(channels.Config{Fill: newBids(10_000).row, Schedule: runOf(e, 0).Schedule})
+		defer p.Stop()
+		return measureFor(ctx, e, p.Made)
+	}
+}
+
+// measureFor meters something that runs by itself; made counts its rows.
+func measureFor(ctx context.Context, e *env, made func() uint64) (*result, error) {
+	ended := make(chan error, 1)
+	if err := waitUntil(ctx, time.Now().Add(e.warmup), ended); err != nil {
+		return nil, err
+	}
+	before, err := meter.Read()
+	if err != nil {
+		return nil, err
+	}
+	rows := made()
+	if err := waitUntil(ctx, before.At.Add(e.duration), ended); err != nil {
+		return nil, err
+	}
+	after, err := meter.Read()
+	if err != nil {
+		return nil, err
+	}
+	r := newResult()
+	return r, r.usage(after.Since(before), made()-rows)
 }

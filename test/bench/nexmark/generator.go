@@ -139,7 +139,8 @@ func lastAuction(n uint64) int64 {
 
 func (g *Generator) person(ev *Event, n uint64, r *random) {
 	ev.ID = firstPerson + lastPerson(n)
-	ev.Name = g.take(fmt.Append, firstNames[r.below(uint64(len(firstNames)))], " ", lastNames[r.below(uint64(len(lastNames)))])
+	g.buf = append(append(append(g.buf, r.pick(firstNames)...), ' '), r.pick(lastNames)...)
+	ev.Name = g.buf
 	start := len(g.buf)
 	g.buf = append(r.text(g.buf, 7), '@')
 	g.buf = append(r.text(g.buf, 5), ".com"...)
@@ -153,16 +154,13 @@ func (g *Generator) person(ev *Event, n uint64, r *random) {
 		g.buf = append(g.buf, '0'+byte(d/1000), '0'+byte(d/100%10), '0'+byte(d/10%10), '0'+byte(d%10))
 	}
 	ev.Card = g.buf[start:]
-	ev.City = g.take(fmt.Append, cities[r.below(uint64(len(cities)))])
-	ev.State = g.take(fmt.Append, states[r.below(uint64(len(states)))])
+	start = len(g.buf)
+	g.buf = append(g.buf, r.pick(cities)...)
+	ev.City = g.buf[start:]
+	start = len(g.buf)
+	g.buf = append(g.buf, r.pick(states)...)
+	ev.State = g.buf[start:]
 	ev.Extra = g.extra(r, 8+8+len(ev.Name)+len(ev.Email)+len(ev.Card)+len(ev.City)+len(ev.State), personBytes)
-}
-
-// take appends words to the buffer and returns them.
-func (g *Generator) take(f func([]byte, ...any) []byte, words ...any) []byte {
-	start := len(g.buf)
-	g.buf = f(g.buf, words...)
-	return g.buf[start:]
 }
 
 func (g *Generator) auction(ev *Event, n uint64, r *random) {
@@ -246,6 +244,9 @@ func (r *random) below(n uint64) uint64 {
 	hi, _ := bits.Mul64(r.next(), n)
 	return hi
 }
+
+// pick returns one of the words.
+func (r *random) pick(words []string) string { return words[r.below(uint64(len(words)))] }
 
 // price is in cents, from 100 to 10^8, its logarithm evenly distributed.
 func (r *random) price() int64 {
