@@ -2,8 +2,11 @@ package actors
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/streamd-io/streamd/actors/operator"
 	"github.com/streamd-io/streamd/connectors"
@@ -107,12 +110,24 @@ func (s *subtask) badRow(next func(*messages.Batch, int, error)) func(*messages.
 		l := &letter{err: err.Error(), payload: rowJSON(b, row), encoding: "row"}
 		if lin := b.Lineage(); lin.A != nil {
 			l.offset = lin.A[row]
+			if lin.B != nil && lin.B[row] != 0 {
+				l.offset = rowOfUnit(l.offset, lin.B[row])
+			}
 		}
 		if at := b.Arrivals(); at != nil {
 			l.at = at[row]
 		}
 		s.addLetter(l)
 	}
+}
+
+// rowOfUnit stands for the offset of a row that is not the only one of its unit:
+// each letter has an identity of its own.
+func rowOfUnit(offset, path uint64) uint64 {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:8], offset)
+	binary.LittleEndian.PutUint64(b[8:], path)
+	return xxh3.Hash(b[:])
 }
 
 // rowJSON shows a row as a JSON object; it is for people and may lose the
