@@ -42,8 +42,6 @@ type AttemptConfig struct {
 	Window, WindowBytes int
 	// BatchRows is how many rows one read asks for; 0 means 1024.
 	BatchRows int
-	// FlushAtEnd closes all windows when bounded input has ended.
-	FlushAtEnd bool
 	// StopTimeout is how long a failed attempt waits for its workers; 0 means 30 s.
 	StopTimeout time.Duration
 	// OnRunning, if not nil, is called once everything is restored and open and

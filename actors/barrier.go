@@ -33,6 +33,7 @@ type barrier struct {
 	encoding  []*stateful // operators not yet encoded
 	ticking   bool
 	lot       []epochs.Segment
+	lotOwners []releaser // who takes back the buffers of lot, nil: nobody
 	lotBytes  int
 	stores    int  // Put calls that have not answered
 	sinkWaits bool // the sink's flush has not answered
@@ -123,9 +124,15 @@ func (s *subtask) encodeSlice() {
 	s.finishSaving()
 }
 
+// releaser is implemented by operator state that recycles segment buffers; it is
+// safe to call from any goroutine.
+type releaser interface{ Release(data []byte) }
+
 func (s *subtask) collectSegment(seg epochs.Segment) error {
 	b := &s.barrier
+	owner, _ := b.encoding[0].snap.(releaser)
 	b.lot = append(b.lot, seg)
+	b.lotOwners = append(b.lotOwners, owner)
 	b.lotBytes += len(seg.Data)
 	if b.lotBytes >= segmentLot && b.stores < MaxTasks/2 {
 		s.storeLot()
@@ -139,12 +146,17 @@ func (s *subtask) storeLot() {
 	if len(b.lot) == 0 {
 		return
 	}
-	lot, e := b.lot, b.saving
-	b.lot, b.lotBytes = nil, 0
+	lot, owners, e := b.lot, b.lotOwners, b.saving
+	b.lot, b.lotOwners, b.lotBytes = nil, nil, 0
 	b.stores++
 	ctx, store := s.ctxIO, s.cfg.Store
 	s.worker.Submit(func() {
 		segs, err := putSegments(ctx, store, e, lot)
+		for i, o := range owners {
+			if o != nil {
+				o.Release(lot[i].Data) // the store keeps no reference
+			}
+		}
 		s.post(&persistedMsg{epoch: e, segs: segs, err: err})
 	})
 }
