@@ -2,6 +2,8 @@ package runtime_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -147,4 +149,26 @@ func TestGoingBackToAnEpoch(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestADropThatWasInterruptedIsFinished(t *testing.T) {
+	dir := t.TempDir()
+	half := filepath.Join(dir, "queries", ".dropped-q", "state")
+	if err := os.MkdirAll(half, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, runtime.Config{Dir: dir})
+	src := source(t, s, "src", "v BIGINT", "")
+	sink(t, s, "out")
+	exec(t, s, "CREATE QUERY q AS INSERT INTO out SELECT v FROM src")
+	add(t, src, []any{int64(1)})
+	settle(t, s.Query("q"))
+	exec(t, s, "DROP QUERY q")
+	left, err := os.ReadDir(filepath.Join(dir, "queries"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
 }

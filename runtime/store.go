@@ -49,7 +49,25 @@ func openStores(cfg *Config) (*stores, error) {
 		return nil, err
 	}
 	st.lock = f
+	if err := st.finishDrops(); err != nil {
+		return nil, errors.Join(fault.Wrap(fault.Config, err, "checkpoint directory"), f.Close())
+	}
 	return st, nil
+}
+
+// droppedPrefix marks the directory of a query that is being removed. No query's
+// directory begins with a dot.
+const droppedPrefix = ".dropped-"
+
+// finishDrops removes what a drop has left that was interrupted.
+func (st *stores) finishDrops() error {
+	entries, err := os.ReadDir(filepath.Join(st.dir, "queries"))
+	for _, e := range entries {
+		if err == nil && strings.HasPrefix(e.Name(), droppedPrefix) {
+			err = os.RemoveAll(filepath.Join(st.dir, "queries", e.Name()))
+		}
+	}
+	return err
 }
 
 // lockDir takes the lock of a checkpoint directory and writes the pid into it.
@@ -230,14 +248,15 @@ func (st *stores) stored() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if name, err := url.PathUnescape(e.Name()); err == nil && e.IsDir() {
+		if name, err := url.PathUnescape(e.Name()); err == nil && e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			names = append(names, name)
 		}
 	}
 	return names, nil
 }
 
-// drop removes the checkpoint of a query that does not run.
+// drop removes the checkpoint of a query that does not run: all of it, or nothing
+// if the process dies.
 func (st *stores) drop(query string) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -246,5 +265,9 @@ func (st *stores) drop(query string) error {
 	if st.dir == "" {
 		return nil
 	}
-	return os.RemoveAll(st.path(query))
+	gone := filepath.Join(st.dir, "queries", droppedPrefix+queryDir(query))
+	if err := os.Rename(st.path(query), gone); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(gone)
 }
