@@ -151,6 +151,7 @@ var owners = []owner{
 	{"github.com/cockroachdb/datadriven", nil, true},
 	{"go.uber.org/goleak", nil, true},
 	{"pgregory.net/rapid", nil, true},
+	{"github.com/redpanda-data/benthos/v4", []string{"test/bench/peers"}, false}, // a module of its own
 }
 
 // isStd reports whether an import path belongs to the standard library.
