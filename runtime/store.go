@@ -74,7 +74,11 @@ func (st *stores) finishDrops() error {
 // The lock ends with the process, however it ends.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "LOCK")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	// The file is truncated below: never one that a link leads to.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fault.New(fault.Config, "%s is a symbolic link; remove it", path)
+	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "lock the checkpoint directory")
 	}

@@ -158,6 +158,21 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	x.stop()
 }
 
+func TestTheLockIsNotWrittenThroughALink(t *testing.T) {
+	t.Parallel()
+	p := here(t, ones+out+"INSERT INTO out SELECT a FROM ones;")
+	p.write(t, "precious", "text")
+	p.write(t, "streamd-data/x", "")
+	if err := os.Symlink(filepath.Join(p.dir, "precious"), filepath.Join(p.dir, "streamd-data", "LOCK")); err != nil {
+		t.Fatal(err)
+	}
+	p.run(t, "run", "q.sql", "--available-now").ends(2, "is a symbolic link")
+	got, err := os.ReadFile(filepath.Join(p.dir, "precious"))
+	if err != nil || string(got) != "text" {
+		t.Errorf("the file behind the link holds %q (%v)", got, err)
+	}
+}
+
 func TestAChangedQuery(t *testing.T) {
 	long(t)
 	counts := func(size, columns string) string {
