@@ -17,22 +17,6 @@ func addDecimal(a, b messages.Decimal128) (sum messages.Decimal128, ok bool) {
 	return sum, (a.Hi < 0) != (b.Hi < 0) || (a.Hi < 0) == (sum.Hi < 0)
 }
 
-func compareDecimal(a, b messages.Decimal128) int {
-	switch {
-	case a.Hi != b.Hi:
-		if a.Hi < b.Hi {
-			return -1
-		}
-		return 1
-	case a.Lo != b.Lo:
-		if a.Lo < b.Lo {
-			return -1
-		}
-		return 1
-	}
-	return 0
-}
-
 // magnitude returns the absolute value.
 func magnitude(d messages.Decimal128) (hi, lo uint64, negative bool) {
 	hi, lo = uint64(d.Hi), d.Lo

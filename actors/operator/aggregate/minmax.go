@@ -41,20 +41,12 @@ func (extremeWord) size() (int, int) { return 1, 0 }
 func compareWords(k messages.Kind, a, b uint64) int {
 	switch k {
 	case messages.Float:
-		return compareFloats(float64(math.Float32frombits(uint32(a))), float64(math.Float32frombits(uint32(b))))
+		return messages.CompareFloats(float64(math.Float32frombits(uint32(a))), float64(math.Float32frombits(uint32(b))))
 	case messages.Double:
-		return compareFloats(math.Float64frombits(a), math.Float64frombits(b))
+		return messages.CompareFloats(math.Float64frombits(a), math.Float64frombits(b))
 	default:
 		return cmp.Compare(int64(a), int64(b))
 	}
-}
-
-// compareFloats orders NaN behind everything else; cmp.Compare puts it first.
-func compareFloats(a, b float64) int {
-	if a != a || b != b {
-		return -cmp.Compare(a, b)
-	}
-	return cmp.Compare(a, b)
 }
 
 func (x extremeWord) add(c *cell, slots []uint64, v uint64) {
@@ -93,7 +85,7 @@ type extremeDecimal struct{ sign int }
 func (extremeDecimal) size() (int, int) { return 2, 0 }
 
 func (x extremeDecimal) add(c *cell, slots []uint64, v messages.Decimal128) {
-	if !c.has(slots) || x.sign*compareDecimal(v, decimalAt(slots[c.word:])) > 0 {
+	if !c.has(slots) || x.sign*v.Compare(decimalAt(slots[c.word:])) > 0 {
 		putDecimal(slots[c.word:], v)
 		c.mark(slots)
 	}

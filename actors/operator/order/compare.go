@@ -1,9 +1,6 @@
 package order
 
 import (
-	"bytes"
-	"cmp"
-	"math"
 	"slices"
 
 	"github.com/streamd-io/streamd/messages"
@@ -72,7 +69,7 @@ func (k Key) compare(a *messages.Column, i int, b *messages.Column, j int) int {
 			return 1
 		}
 	}
-	c := compareValues(a, i, b, j)
+	c := messages.Compare(a, i, b, j)
 	if k.Desc {
 		return -c
 	}
@@ -110,75 +107,4 @@ func pick[T any](dst, src []T, rows []int32) []T {
 		dst = append(dst, src[i])
 	}
 	return dst
-}
-
-// compareValues orders two values that are not NULL.
-func compareValues(a *messages.Column, i int, b *messages.Column, j int) int {
-	switch a.Type().Kind {
-	case messages.Boolean:
-		return compareBools(a.Bool(i), b.Bool(j))
-	case messages.TinyInt:
-		return cmp.Compare(a.Int8s()[i], b.Int8s()[j])
-	case messages.SmallInt:
-		return cmp.Compare(a.Int16s()[i], b.Int16s()[j])
-	case messages.Int, messages.Date:
-		return cmp.Compare(a.Int32s()[i], b.Int32s()[j])
-	case messages.BigInt, messages.Timestamp, messages.TimestampNTZ:
-		return cmp.Compare(a.Int64s()[i], b.Int64s()[j])
-	case messages.Float:
-		return compareFloats(float64(a.Float32s()[i]), float64(b.Float32s()[j]))
-	case messages.Double:
-		return compareFloats(a.Float64s()[i], b.Float64s()[j])
-	case messages.Decimal:
-		x, y := a.Decimals()[i], b.Decimals()[j]
-		return cmp.Or(cmp.Compare(x.Hi, y.Hi), cmp.Compare(x.Lo, y.Lo))
-	case messages.String, messages.Binary:
-		return bytes.Compare(a.Bytes(i), b.Bytes(j))
-	default:
-		return compareNested(a, i, b, j)
-	}
-}
-
-func compareBools(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case y:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// compareFloats takes NaN as the largest value and -0.0 as 0.0.
-func compareFloats(x, y float64) int {
-	xn, yn := math.IsNaN(x), math.IsNaN(y)
-	if xn || yn {
-		return compareBools(xn, yn)
-	}
-	return cmp.Compare(x, y)
-}
-
-// compareNested orders field by field and element by element; NULL is the
-// smallest, and a list that is the start of another comes first.
-func compareNested(a *messages.Column, i int, b *messages.Column, j int) int {
-	inner := Key{}
-	switch a.Type().Kind {
-	case messages.Struct:
-		for f := range a.Type().Fields {
-			if c := inner.compare(a.Child(f), i, b.Child(f), j); c != 0 {
-				return c
-			}
-		}
-	case messages.Array:
-		x, y := int(a.Offsets()[i]), int(b.Offsets()[j])
-		xEnd, yEnd := int(a.Offsets()[i+1]), int(b.Offsets()[j+1])
-		for ; x < xEnd && y < yEnd; x, y = x+1, y+1 {
-			if c := inner.compare(a.Child(0), x, b.Child(0), y); c != 0 {
-				return c
-			}
-		}
-		return cmp.Compare(xEnd-x, yEnd-y)
-	}
-	return 0
 }

@@ -169,7 +169,7 @@ func makeMap(*compiler, *FuncCall) (kernel, error) {
 				return rowError("NULL_MAP_KEY", "a key of a map is NULL")
 			}
 			for j := start; j < entries.Len(); j++ {
-				if Compare(entries.Child(0), j, key.col, x.i&key.mask) == 0 {
+				if messages.Compare(entries.Child(0), j, key.col, x.i&key.mask) == 0 {
 					return rowError("DUPLICATED_MAP_KEY", "a key of a map occurs twice")
 				}
 			}
@@ -227,7 +227,7 @@ func arrayContains(x *exec) error {
 	for j := from; j < to; j++ {
 		if v.col.Child(0).IsNull(j) {
 			x.isNull = true
-		} else if Compare(v.col.Child(0), j, w.col, x.i&w.mask) == 0 {
+		} else if messages.Compare(v.col.Child(0), j, w.col, x.i&w.mask) == 0 {
 			x.setBool(true)
 			x.isNull = false
 			return nil
@@ -241,7 +241,7 @@ func arrayPosition(x *exec) error {
 	from, to := span(v.col, x.i&v.mask)
 	x.setInt64(0)
 	for j := from; j < to; j++ {
-		if !v.col.Child(0).IsNull(j) && Compare(v.col.Child(0), j, w.col, x.i&w.mask) == 0 {
+		if !v.col.Child(0).IsNull(j) && messages.Compare(v.col.Child(0), j, w.col, x.i&w.mask) == 0 {
 			x.setInt64(int64(j-from) + 1)
 			return nil
 		}
@@ -289,7 +289,7 @@ func makeArrayExtreme(sign int) func(*compiler, *FuncCall) (kernel, error) {
 			from, to := span(v.col, x.i&v.mask)
 			child, best := v.col.Child(0), -1
 			for j := from; j < to; j++ {
-				if !child.IsNull(j) && (best < 0 || sign*Compare(child, j, child, best) > 0) {
+				if !child.IsNull(j) && (best < 0 || sign*messages.Compare(child, j, child, best) > 0) {
 					best = j
 				}
 			}
@@ -309,7 +309,7 @@ func arrayDistinct(x *exec) error {
 	for j := from; j < to; j++ {
 		seen := false
 		for k := start; k < out.Len() && !seen; k++ {
-			seen = Compare(out, k, v.col.Child(0), j) == 0
+			seen = messages.Compare(out, k, v.col.Child(0), j) == 0
 		}
 		if !seen {
 			out.AppendFrom(v.col.Child(0), j)
@@ -430,7 +430,7 @@ func findKey(x *exec) int {
 	from, to := span(v.col, x.i&v.mask)
 	keys := v.col.Child(0).Child(0)
 	for j := from; j < to; j++ {
-		if Compare(keys, j, k.col, x.i&k.mask) == 0 {
+		if messages.Compare(keys, j, k.col, x.i&k.mask) == 0 {
 			return j
 		}
 	}

@@ -186,7 +186,7 @@ func compareFloats[T float32 | float64](op comparison) kernel {
 			return nil
 		}
 		for i := range a {
-			r := compareFloat(float64(a[i]), float64(b[i&right.mask]))
+			r := messages.CompareFloats(float64(a[i]), float64(b[i&right.mask]))
 			putBit(bits, i, op.holds(r))
 		}
 		return nil
@@ -313,7 +313,7 @@ func compareDecimals(op comparison) kernel {
 		bits := x.out.Bits()
 		clear(bits)
 		for i, v := range a {
-			bits[i>>3] |= bit(op.holds(decCmp(v, b[i&right.mask]))) << (i & 7)
+			bits[i>>3] |= bit(op.holds(v.Compare(b[i&right.mask]))) << (i & 7)
 		}
 		return nil
 	}
@@ -334,7 +334,7 @@ func equalText(bits []byte, c *messages.Column, text []byte) {
 func compareAny(op comparison) kernel {
 	return perRow(func(x *exec) error {
 		a, b := x.args[0], x.args[1]
-		x.setBool(op.holds(Compare(a.col, x.i&a.mask, b.col, x.i&b.mask)))
+		x.setBool(op.holds(messages.Compare(a.col, x.i&a.mask, b.col, x.i&b.mask)))
 		return nil
 	})
 }

@@ -44,22 +44,6 @@ func decNeg(v dec) dec {
 	return dec{Lo: lo, Hi: int64(hi)}
 }
 
-func decCmp(a, b dec) int {
-	switch {
-	case a.Hi != b.Hi:
-		if a.Hi < b.Hi {
-			return -1
-		}
-		return 1
-	case a.Lo != b.Lo:
-		if a.Lo < b.Lo {
-			return -1
-		}
-		return 1
-	}
-	return 0
-}
-
 func decSign(v dec) int {
 	switch {
 	case v.Hi < 0:

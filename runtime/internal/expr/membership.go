@@ -89,7 +89,7 @@ func setKernel(t messages.Type, consts []*messages.Column) kernel {
 		v := x.args[0]
 		found := false
 		for _, c := range consts {
-			found = found || Compare(v.col, x.i&v.mask, c, 0) == 0
+			found = found || messages.Compare(v.col, x.i&v.mask, c, 0) == 0
 		}
 		x.setBool(found)
 		return nil
@@ -151,7 +151,7 @@ func inChain(c *compiler, args []program) program {
 			switch {
 			case w.null(x.i):
 				x.isNull = true
-			case Compare(v.col, x.i&v.mask, w.col, x.i&w.mask) == 0:
+			case messages.Compare(v.col, x.i&v.mask, w.col, x.i&w.mask) == 0:
 				x.isNull = false
 				x.setBool(true)
 				return nil

@@ -270,7 +270,7 @@ func makeExtreme(sign int) func(*compiler, *FuncCall) (kernel, error) {
 				if a.null(x.i) {
 					continue
 				}
-				if v.col == nil || sign*Compare(a.col, x.i&a.mask, v.col, x.i&v.mask) > 0 {
+				if v.col == nil || sign*messages.Compare(a.col, x.i&a.mask, v.col, x.i&v.mask) > 0 {
 					v = a
 				}
 			}

@@ -1,10 +1,7 @@
 package expr
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/hex"
-	"math"
 	"strconv"
 
 	"github.com/streamd-io/streamd/messages"
@@ -93,91 +90,6 @@ func appendNested(dst []byte, c *messages.Column, i int, z zone) []byte {
 func span(c *messages.Column, i int) (from, to int) {
 	off := c.Offsets()
 	return int(off[i]), int(off[i+1])
-}
-
-// compareFloat orders floats as SQL does: -0.0 equals 0.0, NaN equals itself and is
-// larger than everything else.
-func compareFloat(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	case a == b:
-		return 0
-	case math.IsNaN(a) && math.IsNaN(b):
-		return 0
-	case math.IsNaN(a):
-		return 1
-	}
-	return -1
-}
-
-// Compare orders value i of a and value j of b, which have the same type: negative,
-// 0 or positive. NULL comes before everything and equals NULL, as in ORDER BY ...
-// NULLS FIRST; maps have no order and compare as 0 only when they have equal entries.
-func Compare(a *messages.Column, i int, b *messages.Column, j int) int {
-	switch an, bn := a.IsNull(i), b.IsNull(j); {
-	case an && bn:
-		return 0
-	case an:
-		return -1
-	case bn:
-		return 1
-	}
-	switch a.Type().Kind {
-	case messages.Boolean:
-		return cmp.Compare(bit(a.Bool(i)), bit(b.Bool(j)))
-	case messages.TinyInt:
-		return cmp.Compare(a.Int8s()[i], b.Int8s()[j])
-	case messages.SmallInt:
-		return cmp.Compare(a.Int16s()[i], b.Int16s()[j])
-	case messages.Int, messages.Date:
-		return cmp.Compare(a.Int32s()[i], b.Int32s()[j])
-	case messages.BigInt, messages.Timestamp, messages.TimestampNTZ:
-		return cmp.Compare(a.Int64s()[i], b.Int64s()[j])
-	case messages.Float:
-		return compareFloat(float64(a.Float32s()[i]), float64(b.Float32s()[j]))
-	case messages.Double:
-		return compareFloat(a.Float64s()[i], b.Float64s()[j])
-	case messages.Decimal:
-		return decCmp(a.Decimals()[i], b.Decimals()[j])
-	case messages.String, messages.Binary:
-		return bytes.Compare(a.Bytes(i), b.Bytes(j))
-	case messages.Interval:
-		return compareInterval(a.Intervals()[i], b.Intervals()[j])
-	case messages.Struct:
-		for f := range a.Type().Fields {
-			if r := Compare(a.Child(f), i, b.Child(f), j); r != 0 {
-				return r
-			}
-		}
-		return 0
-	default:
-		return compareLists(a, i, b, j)
-	}
-}
-
-func compareLists(a *messages.Column, i int, b *messages.Column, j int) int {
-	af, at := span(a, i)
-	bf, bt := span(b, j)
-	for af < at && bf < bt {
-		if r := Compare(a.Child(0), af, b.Child(0), bf); r != 0 {
-			return r
-		}
-		af++
-		bf++
-	}
-	return cmp.Compare(at-af, bt-bf)
-}
-
-func compareInterval(a, b messages.IntervalValue) int {
-	if r := cmp.Compare(a.Months, b.Months); r != 0 {
-		return r
-	}
-	x, _ := intervalMicros(a)
-	y, _ := intervalMicros(b)
-	return cmp.Compare(x, y)
 }
 
 func bit(b bool) byte {
