@@ -256,7 +256,8 @@ func (q *queryActor) record(o *openEpoch, e, prev messages.Epoch) *epochs.Record
 	rec.Ranges = q.ranges(o.acks)
 	q.keepAbsent(rec)
 	for _, c := range sums {
-		rec.Counters = append(rec.Counters, plus(*c, q.base[c.Operator]))
+		c.AddRows(q.base[c.Operator])
+		rec.Counters = append(rec.Counters, *c)
 	}
 	for _, c := range q.chains {
 		rec.Chains = append(rec.Chains, c)
@@ -300,11 +301,10 @@ func addCounters(sums map[string]*epochs.Counters, c *epochs.Counters) {
 		sums[c.Operator] = &cp
 		return
 	}
-	wm := min(sum.Watermark, c.Watermark)
-	*sum = plus(*sum, *c)
+	sum.AddRows(*c)
 	sum.StateRows += c.StateRows
 	sum.StateBytes += c.StateBytes
-	sum.Watermark = wm
+	sum.Watermark = min(sum.Watermark, c.Watermark)
 }
 
 // ranges notes the watermarks of operators whose subtasks all hear the same
@@ -336,20 +336,6 @@ func (q *queryActor) ranges(acks []*subtaskAck) []epochs.RangeWatermark {
 		return cmp.Or(cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.From, b.From))
 	})
 	return all
-}
-
-// plus adds the row counts of b to a.
-func plus(a, b epochs.Counters) epochs.Counters {
-	a.In += b.In
-	a.Out += b.Out
-	a.Late += b.Late
-	a.Filtered += b.Filtered
-	a.Bad += b.Bad
-	a.Absorbed += b.Absorbed
-	a.Deduplicated += b.Deduplicated
-	a.Adopted += b.Adopted
-	a.Evicted += b.Evicted
-	return a
 }
 
 func (q *queryActor) publishCounters(rec *epochs.Record) {

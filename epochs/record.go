@@ -106,3 +106,16 @@ type Counters struct {
 	// lowest if they differ (see Record.Ranges); NoEventTime: none yet.
 	Watermark messages.EventTime
 }
+
+// AddRows adds the row counts of d to c; what c holds and its watermark stay.
+func (c *Counters) AddRows(d Counters) {
+	c.In += d.In
+	c.Out += d.Out
+	c.Late += d.Late
+	c.Filtered += d.Filtered
+	c.Bad += d.Bad
+	c.Absorbed += d.Absorbed
+	c.Deduplicated += d.Deduplicated
+	c.Adopted += d.Adopted
+	c.Evicted += d.Evicted
+}

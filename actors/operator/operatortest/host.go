@@ -297,7 +297,7 @@ func (h *host) freeze() {
 	h.epoch++
 	h.saved = epochs.Counters{}
 	for _, s := range h.subs {
-		addCounters(&h.saved, s.counters)
+		h.saved.AddRows(s.counters)
 		if sn := s.snapshotter(); sn != nil {
 			sn.Freeze(h.epoch)
 		}
@@ -329,18 +329,6 @@ func (h *host) encode(all bool) {
 	}
 }
 
-func addCounters(to *epochs.Counters, c epochs.Counters) {
-	to.In += c.In
-	to.Out += c.Out
-	to.Late += c.Late
-	to.Filtered += c.Filtered
-	to.Bad += c.Bad
-	to.Absorbed += c.Absorbed
-	to.Deduplicated += c.Deduplicated
-	to.Adopted += c.Adopted
-	to.Evicted += c.Evicted
-}
-
 // stop closes all instances.
 func (h *host) stop() {
 	for _, s := range h.subs {
@@ -354,7 +342,7 @@ func (h *host) stop() {
 func (h *host) check() {
 	total, state := epochs.Counters{}, int64(0)
 	for _, s := range h.subs {
-		addCounters(&total, s.counters)
+		total.AddRows(s.counters)
 		if sn := s.snapshotter(); sn != nil {
 			state += sn.Rows()
 		}
