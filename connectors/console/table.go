@@ -172,29 +172,13 @@ func appendValue(dst []byte, c *messages.Column, i int) []byte {
 	if c.IsNull(i) {
 		return append(dst, "NULL"...)
 	}
-	switch t := c.Type(); t.Kind {
-	case messages.Boolean:
-		return strconv.AppendBool(dst, c.Bool(i))
-	case messages.TinyInt:
-		return strconv.AppendInt(dst, int64(c.Int8s()[i]), 10)
-	case messages.SmallInt:
-		return strconv.AppendInt(dst, int64(c.Int16s()[i]), 10)
-	case messages.Int:
-		return strconv.AppendInt(dst, int64(c.Int32s()[i]), 10)
-	case messages.BigInt:
-		return strconv.AppendInt(dst, c.Int64s()[i], 10)
+	switch c.Type().Kind {
 	case messages.Float:
 		return appendFloat(dst, float64(c.Float32s()[i]), 32)
 	case messages.Double:
 		return appendFloat(dst, c.Float64s()[i], 64)
-	case messages.Decimal:
-		return format.AppendDecimal(dst, c.Decimals()[i], t.Scale)
-	case messages.String:
-		return append(dst, c.Bytes(i)...)
 	case messages.Binary:
 		return appendBinary(dst, c.Bytes(i))
-	case messages.Date:
-		return format.AppendDate(dst, c.Int32s()[i])
 	case messages.Timestamp, messages.TimestampNTZ:
 		return appendTime(dst, c.Int64s()[i])
 	case messages.Interval:
@@ -205,6 +189,9 @@ func appendValue(dst []byte, c *messages.Column, i int) []byte {
 		dst = append(dst, " days "...)
 		dst = strconv.AppendFloat(dst, float64(v.Nanos)/1e9, 'f', -1, 64)
 		return append(dst, " seconds"...)
+	}
+	if dst, ok := format.AppendScalar(dst, c, i); ok {
+		return dst
 	}
 	return appendNested(dst, c, i)
 }

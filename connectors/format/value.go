@@ -168,26 +168,7 @@ func appendScalar(c *messages.Column, v any) bool {
 
 func appendGoInt(c *messages.Column, v any) bool {
 	n, ok := goInt(v)
-	if !ok {
-		return false
-	}
-	switch c.Type().Kind {
-	case messages.TinyInt:
-		if ok = n == int64(int8(n)); ok {
-			c.AppendInt8(int8(n))
-		}
-	case messages.SmallInt:
-		if ok = n == int64(int16(n)); ok {
-			c.AppendInt16(int16(n))
-		}
-	case messages.Int:
-		if ok = n == int64(int32(n)); ok {
-			c.AppendInt32(int32(n))
-		}
-	default:
-		c.AppendInt64(n)
-	}
-	return ok
+	return ok && AppendInt(c, n)
 }
 
 func goInt(v any) (int64, bool) {

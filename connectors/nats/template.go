@@ -164,32 +164,16 @@ func (t *template) append(dst []byte, b *messages.Batch, i int) ([]byte, error) 
 
 // appendText appends value i of c as text.
 func appendText(dst []byte, c *messages.Column, i int) []byte {
-	switch t := c.Type(); t.Kind {
-	case messages.Boolean:
-		return strconv.AppendBool(dst, c.Bool(i))
-	case messages.TinyInt:
-		return strconv.AppendInt(dst, int64(c.Int8s()[i]), 10)
-	case messages.SmallInt:
-		return strconv.AppendInt(dst, int64(c.Int16s()[i]), 10)
-	case messages.Int:
-		return strconv.AppendInt(dst, int64(c.Int32s()[i]), 10)
-	case messages.BigInt:
-		return strconv.AppendInt(dst, c.Int64s()[i], 10)
+	switch c.Type().Kind {
 	case messages.Float:
 		return appendFloat(dst, float64(c.Float32s()[i]), 32)
 	case messages.Double:
 		return appendFloat(dst, c.Float64s()[i], 64)
-	case messages.Decimal:
-		return format.AppendDecimal(dst, c.Decimals()[i], t.Scale)
-	case messages.Date:
-		return format.AppendDate(dst, c.Int32s()[i])
-	case messages.Timestamp, messages.TimestampNTZ:
-		return format.AppendTimestamp(dst, c.Int64s()[i], t.Kind == messages.Timestamp)
 	case messages.Binary:
 		return hex.AppendEncode(dst, c.Bytes(i))
-	default:
-		return append(dst, c.Bytes(i)...)
 	}
+	dst, _ = format.AppendScalar(dst, c, i) // parsePlace refuses types that are not scalar
+	return dst
 }
 
 // appendFloat writes the shortest text that reads back as v; -0 is 0.
