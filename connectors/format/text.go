@@ -132,15 +132,8 @@ func appendFloatText(c *messages.Column, s []byte) bool {
 	if c.Type().Kind == messages.Float {
 		bits = 32
 	}
-	var v float64
-	switch string(s) {
-	case "NaN":
-		v = math.NaN()
-	case "Infinity", "+Infinity":
-		v = math.Inf(1)
-	case "-Infinity":
-		v = math.Inf(-1)
-	default:
+	v, ok := SpecialFloat(s)
+	if !ok {
 		for _, b := range s { // ParseFloat takes more than SQL does
 			if (b < '0' || b > '9') && b != '.' && b != '-' && b != '+' && b|0x20 != 'e' {
 				return false
@@ -157,6 +150,21 @@ func appendFloatText(c *messages.Column, s []byte) bool {
 		c.AppendFloat64(v)
 	}
 	return true
+}
+
+// SpecialFloat reads the names of the values that have no digits, as
+// AppendFloat writes them.
+func SpecialFloat(s []byte) (v float64, ok bool) {
+	switch string(s) {
+	case "NaN":
+		return math.NaN(), true
+	case "Infinity", "+Infinity":
+		return math.Inf(1), true
+	case "-Infinity":
+		return math.Inf(-1), true
+	default:
+		return 0, false
+	}
 }
 
 // AppendBase64 decodes s into a binary column.

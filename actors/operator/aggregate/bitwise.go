@@ -15,9 +15,10 @@ func bitwise(name string, arg messages.Type) (function, messages.Type, bool) {
 }
 
 // bitFold is named by the first letter of and, or, xor.
-type bitFold struct{ op byte }
-
-func (bitFold) size() (int, int) { return 1, 0 }
+type bitFold struct {
+	oneWord
+	op byte
+}
 
 func (f bitFold) add(c *cell, slots []uint64, v uint64) {
 	switch {
@@ -44,15 +45,5 @@ func (f bitFold) merge(c *cell, dst, src state.Entry) error {
 	if from := src.Slots(); c.has(from) {
 		f.add(c, dst.Slots(), from[c.word])
 	}
-	return nil
-}
-
-func (bitFold) result(c *cell, e state.Entry, out *messages.Column) error {
-	slots := e.Slots()
-	if !c.has(slots) {
-		out.AppendNull()
-		return nil
-	}
-	appendWord(out, slots[c.word])
 	return nil
 }

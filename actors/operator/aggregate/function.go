@@ -22,6 +22,22 @@ type function interface {
 	result(c *cell, e state.Entry, out *messages.Column) error
 }
 
+// oneWord is part of functions whose accumulator is one value of a fixed width,
+// which is the result; NULL without values.
+type oneWord struct{}
+
+func (oneWord) size() (int, int) { return 1, 0 }
+
+func (oneWord) result(c *cell, e state.Entry, out *messages.Column) error {
+	slots := e.Slots()
+	if !c.has(slots) {
+		out.AppendNull()
+		return nil
+	}
+	appendWord(out, slots[c.word])
+	return nil
+}
+
 // nullTaker is a function that is given NULL arguments too; others never see
 // them.
 type nullTaker interface{ takesNulls() }

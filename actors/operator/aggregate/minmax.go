@@ -32,11 +32,10 @@ func extremes(name string, arg messages.Type) (function, messages.Type, bool) {
 }
 
 type extremeWord struct {
+	oneWord
 	sign int
 	kind messages.Kind
 }
-
-func (extremeWord) size() (int, int) { return 1, 0 }
 
 func compareWords(k messages.Kind, a, b uint64) int {
 	switch k {
@@ -67,16 +66,6 @@ func (x extremeWord) merge(c *cell, dst, src state.Entry) error {
 	if from := src.Slots(); c.has(from) {
 		x.add(c, dst.Slots(), from[c.word])
 	}
-	return nil
-}
-
-func (extremeWord) result(c *cell, e state.Entry, out *messages.Column) error {
-	slots := e.Slots()
-	if !c.has(slots) {
-		out.AppendNull()
-		return nil
-	}
-	appendWord(out, slots[c.word])
 	return nil
 }
 

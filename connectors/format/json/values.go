@@ -227,15 +227,8 @@ func parseFloat(s []byte, bits int) (float64, bool) {
 
 // appendSpecial reads the strings that stand for what JSON numbers cannot hold.
 func appendSpecial(k messages.Kind, c *messages.Column, s []byte) bool {
-	var v float64
-	switch string(s) {
-	case "NaN":
-		v = math.NaN()
-	case "Infinity", "+Infinity":
-		v = math.Inf(1)
-	case "-Infinity":
-		v = math.Inf(-1)
-	default:
+	v, ok := format.SpecialFloat(s)
+	if !ok {
 		return false
 	}
 	if k == messages.Float {
