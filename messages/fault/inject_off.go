@@ -7,8 +7,8 @@ const Injecting = false
 
 // Inject marks a named point at which a test build can fail; see the
 // documentation of the package built with -tags fault. In this build it does
-// nothing and is inlined away. Points are named package/step/detail, such as
-// "epochs/commit/before_sync".
+// nothing and is inlined away. Points are named part/step or part/step/detail, such as
+// "epochs/commit/synced".
 func Inject(string) error { return nil }
 
 // Set reports that this build has no fault points.

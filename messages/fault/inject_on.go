@@ -53,8 +53,8 @@ var points struct { //nolint:gochecknoglobals // see above
 }
 
 // Inject marks a named point at which a test build can fail. Points are named
-// package/step/detail, such as "epochs/commit/before_sync". Without a rule for
-// the point it counts the hit and returns nil. What a rule does:
+// part/step or part/step/detail, such as "epochs/commit/synced". Without a rule
+// for the point it counts the hit and returns nil. What a rule does:
 //
 //	error        returns an error of kind Restart; error(transient) etc. picks the kind
 //	panic        panics
