@@ -57,7 +57,7 @@ sim: ## whole-engine simulation with SIM_SEEDS seeds
 recovery: ## kill -9 loops, RECOVERY_CYCLES of them
 	RECOVERY_CYCLES=$(RECOVERY_CYCLES) $(GO) test -timeout 4h ./test/recovery
 
-bench: ## benchmarks from outside, one JSON object a line
+bench: ## benchmarks from outside; BENCH_ARGS=-json for one JSON object a line
 	$(GO) run ./test/bench $(BENCH_ARGS)
 
 fuzz: ## each fuzz target for FUZZTIME
