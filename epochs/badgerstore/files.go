@@ -32,7 +32,7 @@ const (
 // lockDir takes the lock of a directory. The lock goes with the process, so that
 // one left by a dead process is none.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock file: %w", err)
 	}
@@ -60,7 +60,7 @@ func lockDir(dir string) (*os.File, error) {
 // writeFile replaces a file so that a crash leaves the old or the new content.
 func writeFile(dir, name, content string) error {
 	tmp := filepath.Join(dir, name+".tmp")
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

@@ -546,3 +546,21 @@ func TestTheValueLogIsCollected(t *testing.T) {
 		t.Errorf("the store grew to %d MB, want at most %d", largest>>20, limit>>20)
 	}
 }
+
+func TestALockFileThatIsALinkIsNotFollowed(t *testing.T) {
+	dir, target := t.TempDir(), filepath.Join(t.TempDir(), "precious")
+	if err := os.WriteFile(target, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, filepath.Join(dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := badgerstore.Open(t.Context(), dir, badgerstore.Options{MinFree: 1 << 20})
+	if err == nil {
+		_ = s.Close() // it should not have opened
+		t.Error("the store opened through a link")
+	}
+	if got, err := os.ReadFile(target); err != nil || string(got) != "content" {
+		t.Errorf("the target of the link holds %q (%v)", got, err)
+	}
+}
