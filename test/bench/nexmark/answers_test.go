@@ -295,8 +295,11 @@ func TestProportions(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"hot auctions", float64(hotAuction) / b, 0.505}, {"hot bidders", float64(hotBidder) / b, 0.7525},
-		{"prices of rank 1", float64(rank1) / b, 1.0 / 3}, {"hot channels", float64(hotChannel) / b, 0.5}, {"size of a bid in 100 bytes", float64(bidBytes) / b / 100, 1},
+		{"hot auctions", float64(hotAuction) / b, 0.505},
+		{"hot bidders", float64(hotBidder) / b, 0.7525},
+		{"prices of rank 1", float64(rank1) / b, 1.0 / 3},
+		{"hot channels", float64(hotChannel) / b, 0.5},
+		{"size of a bid in 100 bytes", float64(bidBytes) / b / 100, 1},
 	} {
 		if c.got < c.want-0.01 || c.got > c.want+0.01 {
 			t.Errorf("%s: got %.4f, want %.4f", c.name, c.got, c.want)
