@@ -28,7 +28,7 @@ type oneWord struct{}
 
 func (oneWord) size() (int, int) { return 1, 0 }
 
-func (oneWord) result(c *cell, e state.Entry, out *messages.Column) error {
+func (oneWord) result(c *cell, e state.Entry, out *messages.Column) error { //nolint:unparam // of the interface function
 	slots := e.Slots()
 	if !c.has(slots) {
 		out.AppendNull()
