@@ -73,7 +73,14 @@ demo: build ## embedded NATS server, generator, queries and sinks
 docs: ## write the generated reference pages again
 	$(GO) generate ./...
 
-size: build ## size of the binary and its largest packages
+size: build ## size of the binary, and what its packages and dependencies add to it
 	@ls -l streamd | awk '{printf "streamd %.1f MB\n", $$5 / 1048576}'
 	@CGO_ENABLED=0 $(GO) build -trimpath -o .bin/streamd-symbols ./cmd/streamd
-	@$(GO) tool nm -size -sort size .bin/streamd-symbols | awk '$$3 ~ /[tTrR]/ {n = $$4; sub(/\.[^\/]*$$/, "", n); sum[n] += $$2} END {for (n in sum) printf "%8.1f KB  %s\n", sum[n] / 1024, n}' | sort -rn | head -20
+	@$(GO) tool nm -size -sort size .bin/streamd-symbols > .bin/streamd-symbols.txt
+	@echo "modules linked: $$($(GO) list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/streamd | sort -u | grep -c .), packages: $$($(GO) list -deps ./cmd/streamd | wc -l)"
+	@echo "by module:"
+	@awk '$$3 ~ /[tTrRdD]/ {n = $$4; gsub(/%2e/, ".", n); sub(/^(type:\.eq\.|type:|go:itab\.)[*.]*/, "", n); sub(/[\[(].*/, "", n); k = split(n, p, "/"); m = "std and generated"; \
+		if (p[1] ~ /\./ && k > 1) {m = p[1] "/" p[2]; if (p[1] == "github.com" && k > 2) {m = m "/" p[3]}; sub(/\.[^\/.]*$$/, "", m)} \
+		sum[m] += $$2} END {for (m in sum) printf "%8.1f KB  %s\n", sum[m] / 1024, m}' .bin/streamd-symbols.txt | sort -rn | head -25 || true
+	@echo "largest packages:"
+	@awk '$$3 ~ /[tTrR]/ {n = $$4; sub(/\.[^\/]*$$/, "", n); sum[n] += $$2} END {for (n in sum) printf "%8.1f KB  %s\n", sum[n] / 1024, n}' .bin/streamd-symbols.txt | sort -rn | head -20 || true
