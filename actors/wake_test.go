@@ -179,17 +179,24 @@ func TestEveryConsumerHearsThatAnIdlePartitionSpeaksAgain(t *testing.T) {
 	seen := w.rows[0]
 	src.feeds[1] <- [2]int64{k0, 9} // does not move the watermark, and subtask 1 does not get it
 	w.until(func() bool { return w.rows[0] > seen })
+	flush(t, a) // what partition 1 has to say has come everywhere
 	src.feeds[0] <- [2]int64{k1, 205}
 	w.until(func() bool { return w.rows[1] > 0 })
-	epochDone := make(chan error, 1)
-	a.RequestEpoch(func(err error) { epochDone <- err })
-	if err := <-epochDone; err != nil {
-		t.Fatal(err)
-	}
+	flush(t, a)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wms[0] != w.wms[1] {
 		t.Errorf("watermarks are %d and %d behind the same marker", w.wms[0], w.wms[1])
+	}
+}
+
+// flush waits for an epoch.
+func flush(t *testing.T, a *Attempt) {
+	t.Helper()
+	done := make(chan error, 1)
+	a.RequestEpoch(func(err error) { done <- err })
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -305,18 +312,10 @@ func TestWhatAnIdleSubtaskHeldBackDoesNotEndItsIdleness(t *testing.T) {
 	first.feeds[0] <- [2]int64{1, 10}
 	second.feeds[0] <- [2]int64{1, 105}
 	w.until(func() bool { return w.wms[0] == 100 })
-	flush := func() {
-		t.Helper()
-		done := make(chan error, 1)
-		a.RequestEpoch(func(err error) { done <- err })
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	}
-	flush()
+	flush(t, a)
 	second.feeds[0] <- [2]int64{1, 205}
 	w.until(func() bool { return w.rows[0] == 3 })
-	flush()
+	flush(t, a)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if got := w.wms[0]; got != 200 {
