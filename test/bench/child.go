@@ -91,6 +91,8 @@ type engineConfig struct {
 	Script string
 	Epoch  time.Duration
 	Marked bool // meter from the start
+	// Profile is the directory of profiles, or "", and Name the benchmark's.
+	Profile, Name string
 }
 
 // engineReport is what it answers.
@@ -145,6 +147,10 @@ func playEngine(ctx context.Context, stdin io.Reader) error {
 	if err := json.Unmarshal(in.Bytes(), &cfg); err != nil {
 		return err
 	}
+	stop, err := startProfiles(cfg.Profile, cfg.Name)
+	if err != nil {
+		return err
+	}
 	s, err := runtime.Open(ctx, runtime.Config{
 		Dir: cfg.Dir, Connectors: all.Connectors(), Formats: all.Formats(), Defaults: map[string]string{"epoch_interval": cfg.Epoch.String()},
 	})
@@ -172,7 +178,7 @@ func playEngine(ctx context.Context, stdin io.Reader) error {
 				return err
 			}
 		case "read":
-			if err := report(w, before); err != nil {
+			if err := report(w, before, stop); err != nil {
 				return err
 			}
 		}
@@ -180,7 +186,9 @@ func playEngine(ctx context.Context, stdin io.Reader) error {
 	return s.Close()
 }
 
-func report(w *watch, before meter.Reading) error {
+// report prints what has been used since before. The round may end this process
+// as soon as it has read it, so profiles are written first.
+func report(w *watch, before meter.Reading, stopProfiles func() error) error {
 	after, err := meter.Read()
 	if err != nil {
 		return err
@@ -192,6 +200,9 @@ func report(w *watch, before meter.Reading) error {
 	w.end()
 	r := newResult()
 	w.report(r)
+	if err := stopProfiles(); err != nil {
+		return err
+	}
 	text, err := json.Marshal(engineReport{after.Since(before), peak, r})
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func (j jetStream) run(ctx context.Context, e *env) (_ *result, err error) {
 		return nil, err
 	}
 	sql := fmt.Sprintf(jetStreamSQL, st.conn.ConnectedUrl(), j.guarantee)
-	cfg := engineConfig{Dir: e.dir + "/state", Script: sql, Epoch: j.epoch}
+	cfg := engineConfig{Dir: e.dir + "/state", Script: sql, Epoch: j.epoch, Profile: e.profile, Name: e.bench.name + "/engine"}
 	var r *result
 	if j.rate == 0 {
 		r, err = j.drainFull(ctx, e, st, cfg)

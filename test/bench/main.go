@@ -32,6 +32,8 @@ type options struct {
 	json     bool
 	dir      string
 	profile  string
+	table    bool
+	files    []string // of -table
 
 	role string // what this process is, if it was started by another one of the bench
 	name string // of the benchmark, for the role round
@@ -48,13 +50,15 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object per benchmark and line")
 	f.StringVar(&o.dir, "dir", "", "directory for checkpoints and streams (default a temporary one)")
 	f.StringVar(&o.profile, "profile", "", "directory for profiles of the last round of each benchmark")
+	f.BoolVar(&o.table, "table", false, "print the files given as arguments, written with -json, as a Markdown table")
 	f.StringVar(&o.role, "role", "", "used by the bench itself")
 	f.StringVar(&o.name, "name", "", "used by the bench itself")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
+	o.files = f.Args()
 	switch {
-	case f.NArg() > 0:
+	case f.NArg() > 0 && !o.table:
 		return o, fmt.Errorf("bench takes no arguments, only flags: %q", f.Arg(0))
 	case o.duration < 100*time.Millisecond:
 		return o, fmt.Errorf("-duration is %s, it must be at least 100ms", o.duration)
@@ -82,6 +86,9 @@ func main() {
 func start(ctx context.Context, o options) error {
 	if o.role != "" {
 		return playRole(ctx, o)
+	}
+	if o.table {
+		return printTable(os.Stdout, o.files)
 	}
 	chosen, err := choose(benchmarks(), o.run)
 	if err != nil {
