@@ -134,7 +134,7 @@ func (o *spyOp) Watermark(wm messages.EventTime, _ operator.Output) (bool, error
 // operator with two subtasks.
 func spiedGraph(s *fedSource, w *spy) *Graph {
 	g := NewGraph()
-	src := g.Source("src", SourceSpec{Source: s, IdleTimeout: 5 * time.Millisecond, Rows: func() (*connectors.Rows, error) {
+	src := g.Source("src", SourceSpec{Source: s, IdleTimeout: 60 * time.Millisecond, Rows: func() (*connectors.Rows, error) {
 		return connectors.NewRows(timedSchema, nil, connectors.FailOnError), nil
 	}})
 	timed := g.Operator("time", 0, func() operator.Operator {
