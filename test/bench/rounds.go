@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -141,17 +143,34 @@ func playRound(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	load := machineLoad()
 	r, err := b.run(ctx, e)
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
 	r.Name, r.Rate = b.name, b.rate
+	r.extra["machine_load"] = load
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
 	_, err = os.Stdout.Write(append(text, '\n'))
 	return err
+}
+
+// machineLoad is how many tasks wanted to run during the last minute, those of
+// others included; NaN if the system does not say.
+func machineLoad() figure {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return figure(math.NaN())
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	v, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return figure(math.NaN())
+	}
+	return figure(v)
 }
 
 // startProfiles begins profiles of CPU, blocking and mutexes; what it returns
