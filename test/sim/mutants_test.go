@@ -90,7 +90,7 @@ var mutants = []mutant{
 		{"actors/operator/chain_split.go", "if s.wmk == nil || s.cur.mark", "if true || s.cur.mark"},
 	}, ""},
 	{"counters of earlier attempts are forgotten", []edit{
-		{recordsGo, "plus(*c, q.base[c.Operator])", "*c"},
+		{recordsGo, "c.AddRows(q.base[c.Operator])", "_ = q"},
 	}, ""},
 	{"a sink commit that failed is not repeated", []edit{
 		{recordsGo, "q.post(&retryCommit{epoch: e})", "_ = e"},
