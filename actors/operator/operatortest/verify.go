@@ -35,7 +35,7 @@ type way struct {
 	sparse  bool
 	restart int // save and restore behind this action, from 1; 0: never; -1: behind each
 	crash   bool
-	seed    uint64 // interleaves the inputs by this seed, 0: as written
+	seed    uint64 // interleaves the inputs and cuts tables by this seed, 0: as written
 }
 
 type batching uint8
@@ -129,9 +129,15 @@ func moreWays(c *Case) []way {
 	for i := 1; i <= len(c.Steps); i += 1 + len(c.Steps)/maxRestarts {
 		ws = append(ws, way{name: fmt.Sprintf("restored behind step %d", i), restart: i})
 	}
-	if c.Interleave {
+	if c.Interleave || c.takesTables() && len(c.Inputs) == 1 {
 		for seed := range uint64(10) {
 			ws = append(ws, way{name: fmt.Sprintf("interleaved by seed %d", seed+1), seed: seed + 1})
+			if c.takesTables() {
+				ws = append(ws, way{
+					name: fmt.Sprintf("restored between tables interleaved by seed %d", seed+1),
+					seed: seed + 1, restart: -1, crash: seed%2 == 0, sparse: seed%3 == 0,
+				})
+			}
 		}
 	}
 	return ws
@@ -139,9 +145,9 @@ func moreWays(c *Case) []way {
 
 // actions turns the steps into what the host does.
 func (w way) actions(c *Case) []action {
-	steps := c.Steps
+	steps := w.cutTables(c.Steps)
 	if w.seed != 0 {
-		steps = interleave(c, w.seed)
+		steps = interleave(steps, len(c.Inputs), w.seed)
 	}
 	switch w.batch {
 	case rowByRow:
@@ -182,6 +188,7 @@ func join(c *Case, steps []Step, cut int) []action {
 			out[last].mark(s.wm)
 		case s.kind != rowsStep:
 			out = append(out, action{Step: s})
+			rows += len(s.rows)
 		default:
 			for _, row := range s.rows {
 				if !open {
@@ -214,10 +221,10 @@ func (a *action) mark(wm messages.EventTime) {
 
 // interleave shuffles the steps, keeping the order within each input. Steps
 // that belong to no input keep their place.
-func interleave(c *Case, seed uint64) []Step {
+func interleave(steps []Step, inputs int, seed uint64) []Step {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var out []Step
-	queues := make([][]Step, len(c.Inputs))
+	queues := make([][]Step, inputs)
 	drain := func() {
 		for {
 			var ready []int
@@ -234,8 +241,8 @@ func interleave(c *Case, seed uint64) []Step {
 			queues[i] = queues[i][1:]
 		}
 	}
-	for _, s := range c.Steps {
-		if s.kind == rowsStep || s.kind == watermarkStep {
+	for _, s := range steps {
+		if s.kind == rowsStep || s.kind == watermarkStep || s.kind == tableStep {
 			queues[s.input] = append(queues[s.input], s)
 			continue
 		}
@@ -253,23 +260,22 @@ func runCase(t reporter, c *Case, w way, newOp func() operator.Operator) {
 	actions := w.actions(c)
 	for i, a := range actions {
 		if frozen { // the attempt goes on behind its snapshot, and crashes
-			now, wms, wm := h.now, slices.Clone(h.wms), h.wm
+			now, wms, wm, parts := h.now, slices.Clone(h.wms), h.wm, slices.Clone(h.parts)
 			h.trash = true
 			h.encode(false)
 			h.play(a)
 			h.encode(true)
 			h.trash = false
-			h.now, h.wms, h.wm = now, wms, wm
+			h.now, h.wms, h.wm, h.parts = now, wms, wm, parts
 			generation++
-			h.stop()
-			h.start(w.parallelism(generation), h.stored)
+			h.restart(w.parallelism(generation))
 			frozen = false
 		}
 		h.play(a)
 		if h.fail != nil {
 			t.Fatalf("action %d of %d: %v", i+1, len(actions), h.fail)
 		}
-		if w.restart != -1 && w.restart != i+1 {
+		if w.restart != -1 && w.restart != i+1 || h.receiving() {
 			continue
 		}
 		h.freeze()
@@ -280,8 +286,7 @@ func runCase(t reporter, c *Case, w way, newOp func() operator.Operator) {
 		h.encode(false)
 		h.encode(true)
 		generation++
-		h.stop()
-		h.start(w.parallelism(generation), h.stored)
+		h.restart(w.parallelism(generation))
 	}
 	h.stop()
 	h.check()
@@ -289,20 +294,26 @@ func runCase(t reporter, c *Case, w way, newOp func() operator.Operator) {
 
 // checkRows compares the output.
 func (h *host) checkRows() {
+	if h.c.WantTable != nil && h.c.Want == nil {
+		return
+	}
 	got := h.out
-	if h.c.Table {
-		for _, rows := range h.tables {
-			got = append(got, rows...)
-		}
+	for _, rows := range h.tables {
+		got = append(got, rows...)
 	}
 	if h.c.Key != nil {
 		got = lastByKey(got, h.c.Key)
 	}
+	h.compare("output", got, h.c.Want)
+}
+
+// compare compares rows that came out with what they should be.
+func (h *host) compare(what string, got [][]string, rows [][]any) {
 	var want [][]string
 	if h.schema != nil {
-		want = wantTexts(h.schema, h.c.Want)
-	} else if len(h.c.Want) > 0 {
-		h.t.Errorf("there was no output, want %d rows", len(h.c.Want))
+		want = wantTexts(h.schema, rows)
+	} else if len(rows) > 0 {
+		h.t.Errorf("there was no output, want %d rows", len(rows))
 		return
 	}
 	g, w := lines(got), lines(want)
@@ -311,7 +322,7 @@ func (h *host) checkRows() {
 		slices.Sort(w)
 	}
 	if diff := cmp.Diff(g, w); diff != "" {
-		h.t.Errorf("output (-got +want):\n%s", diff)
+		h.t.Errorf("%s (-got +want):\n%s", what, diff)
 	}
 }
 

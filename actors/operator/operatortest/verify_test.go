@@ -241,6 +241,11 @@ func (r *recorder) Fatalf(format string, args ...any) {
 }
 
 func caught(c *Case, m mistake) []string {
+	return caughtWith(c, func() operator.Operator { return &tally{mistake: m} })
+}
+
+// caughtWith runs a case in every way until one fails.
+func caughtWith(c *Case, newOp func() operator.Operator) []string {
 	r := &recorder{}
 	for _, w := range append(basicWays(c), moreWays(c)...) {
 		if w.batch == rowByRow && c.rows() > 100 {
@@ -252,7 +257,7 @@ func caught(c *Case, m mistake) []string {
 					panic(v)
 				}
 			}()
-			runCase(r, c, w, func() operator.Operator { return &tally{mistake: m} })
+			runCase(r, c, w, newOp)
 		}()
 		if len(r.failures) > 0 {
 			break
