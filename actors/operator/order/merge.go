@@ -8,6 +8,8 @@ type merge struct {
 	heap []head
 	// count is the number of batches ever added; it makes the merge stable.
 	count int
+	// fresh is the number of rows taken from fresh batches.
+	fresh int64
 }
 
 // head is the unread part of a sorted batch.
@@ -15,18 +17,20 @@ type head struct {
 	b     *messages.Batch
 	row   int
 	order int
+	fresh bool
 }
 
 func (m *merge) reset() {
 	clear(m.heap)
-	m.heap, m.count = m.heap[:0], 0
+	m.heap, m.count, m.fresh = m.heap[:0], 0, 0
 }
 
 func (m *merge) empty() bool { return len(m.heap) == 0 }
 
-// add adds a batch that has rows; heapify must follow.
-func (m *merge) add(b *messages.Batch) {
-	m.heap = append(m.heap, head{b: b, order: m.count})
+// add adds a batch that has rows; heapify must follow. Rows taken from fresh
+// batches are counted.
+func (m *merge) add(b *messages.Batch, fresh bool) {
+	m.heap = append(m.heap, head{b: b, order: m.count, fresh: fresh})
 	m.count++
 }
 
@@ -91,7 +95,7 @@ func (m *merge) take(res *messages.Batch, n int) int {
 	}
 	taken := 0
 	for taken < n && len(m.heap) > 0 {
-		b, from := m.heap[0].b, m.heap[0].row
+		b, from, fresh := m.heap[0].b, m.heap[0].row, m.heap[0].fresh
 		to := from
 		for taken+to-from < n && len(m.heap) > 0 && m.heap[0].b == b && m.heap[0].row == to {
 			m.next()
@@ -107,6 +111,9 @@ func (m *merge) take(res *messages.Batch, n int) int {
 			arrivals = appendOr(arrivals, b.Arrivals(), from, to, messages.NoEventTime)
 		}
 		taken += to - from
+		if fresh {
+			m.fresh += int64(to - from)
+		}
 	}
 	res.SetLen(taken)
 	res.SetKinds(kinds)

@@ -43,7 +43,8 @@ type order struct {
 	inputs   []part
 	merge    merge
 	counters *epochs.Counters
-	emitted  int64 // of the table being emitted
+	replaced int   // the input whose part is new in the table being emitted
+	emitted  int64 // rows of that table
 	started  bool  // its FrameStart is out
 }
 
@@ -117,7 +118,7 @@ func (o *order) Process(input int, b *messages.Batch, out operator.Output) (bool
 	release(p.table)
 	p.table, p.coming = p.coming, p.table[:0]
 	p.rowsNow, p.rowsIn, p.open = p.rowsIn, 0, false
-	o.begin()
+	o.begin(input)
 	return o.Resume(out)
 }
 
@@ -130,12 +131,14 @@ func (o *order) most() int {
 	return all
 }
 
-// begin sets the merge up over the latest table of every input.
-func (o *order) begin() {
+// begin sets the merge up over the latest table of every input, one of which has
+// just been replaced.
+func (o *order) begin(replaced int) {
+	o.replaced = replaced
 	o.merge.reset()
 	for i := range o.inputs {
 		for _, b := range o.inputs[i].table {
-			o.merge.add(b)
+			o.merge.add(b, i == replaced)
 		}
 	}
 	o.merge.heapify()
@@ -160,11 +163,8 @@ func (o *order) Resume(out operator.Output) (bool, error) {
 	}
 	if !more {
 		f |= messages.FrameEnd
-		var total int64
-		for i := range o.inputs {
-			total += o.inputs[i].rowsNow
-		}
-		o.counters.Filtered += uint64(total - o.emitted)
+		// Rows of the other parts were accounted for when they came.
+		o.counters.Filtered += uint64(o.inputs[o.replaced].rowsNow - o.merge.fresh)
 		o.merge.reset()
 	}
 	res.SetFrame(f)

@@ -1,154 +1,59 @@
 package order
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"sort"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/streamd-io/streamd/actors/operator"
+	"github.com/streamd-io/streamd/actors/operator/operatortest"
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
-var schema = messages.NewSchema(
-	messages.Field{Name: "id", Type: messages.T(messages.BigInt)},
-	messages.Field{Name: "name", Type: messages.T(messages.String)},
-	messages.Field{Name: "x", Type: messages.T(messages.Double)},
-)
+// arrivalOf is when a row of build arrived.
+func arrivalOf(id int32) messages.EventTime { return messages.EventTime(id) * 3 }
 
-// row is a row of the model; nil is NULL.
-type row struct {
-	id   int64
-	name any
-	x    any
-}
-
-func (r row) String() string { return fmt.Sprint(r.id, " ", r.name, " ", r.x) }
-
-func build(bl *messages.Builder, views *messages.Pool, rows []row, f messages.Frame) *messages.Batch {
+// build makes a batch of a table; each row is a unit.
+func build(rows [][]any, f messages.Frame) *messages.Batch {
+	bl := messages.NewBuilder(schema)
 	for _, r := range rows {
-		bl.Column(0).AppendInt64(r.id)
-		if r.name != nil {
-			bl.Column(1).AppendString(r.name.(string))
-		}
-		if r.x != nil {
-			bl.Column(2).AppendFloat64(r.x.(float64))
+		for c, v := range r {
+			operatortest.Append(bl.Column(c), v)
 		}
 		bl.EndRow()
-		bl.EndUnit(uint64(r.id), messages.EventTime(r.id*3))
+		id := int32(r[3].(int))
+		bl.EndUnit(uint64(id), arrivalOf(id))
 	}
 	b := bl.Finish()
-	v := views.View(b)
+	v := messages.NewViewPool().View(b)
 	b.Release()
 	v.SetFrame(f)
 	return v.Publish()
 }
 
-// sink collects the last complete table.
+// sink notes the ids of the last table.
 type sink struct {
-	coming, table []string
-	open          bool
-	tables        int
-	most          int
-	bad           string
+	ids      []int32
+	arrivals []messages.EventTime
 }
 
 func (s *sink) Emit(b *messages.Batch) {
 	if b.Frame()&messages.FrameStart != 0 {
-		s.coming, s.open = []string{}, true
-	} else if !s.open {
-		s.bad = "rows outside a table"
+		*s = sink{}
 	}
-	s.most = max(s.most, b.Rows())
-	for i := range b.Rows() {
-		r := row{id: b.Column(0).Int64s()[i]}
-		if !b.Column(1).IsNull(i) {
-			r.name = b.Column(1).Str(i)
-		}
-		if !b.Column(2).IsNull(i) {
-			r.x = b.Column(2).Float64s()[i]
-		}
-		if got := b.Arrivals()[i]; got != messages.EventTime(r.id*3) {
-			s.bad = fmt.Sprintf("row %v arrived at %d", r, got)
-		}
-		s.coming = append(s.coming, r.String())
-	}
-	if b.Frame()&messages.FrameEnd != 0 {
-		s.table, s.open = s.coming, false
-		s.tables++
-	}
+	s.ids = append(s.ids, b.Column(3).Int32s()...)
+	s.arrivals = append(s.arrivals, b.Arrivals()...)
 	b.Release()
 }
 
-// rank maps a value to its place by the rules of the SQL dialect, in words of
-// numbers that a plain sort understands.
-func rank(v any, k Key) (group int, s string, f float64) {
-	if v == nil {
-		first := k.Nulls == NullsFirst || k.Nulls == NullsDefault && !k.Desc
-		if first != k.Desc { // a descending sort turns the order round
-			return -1, "", 0
-		}
-		return 2, "", 0
-	}
-	switch v := v.(type) {
-	case string:
-		return 0, v, 0
-	case float64:
-		if v != v {
-			return 1, "", 0
-		}
-		return 0, "", v + 0 // -0.0 + 0 is 0.0
-	}
-	panic("unexpected value")
-}
-
-func model(rows []row, keys []Key, limit int) []string {
-	rows = append([]row{}, rows...)
-	sort.SliceStable(rows, func(i, j int) bool {
-		for _, k := range keys {
-			value := func(r row) any {
-				return []any{float64(r.id), r.name, r.x}[k.Column]
-			}
-			g1, s1, f1 := rank(value(rows[i]), k)
-			g2, s2, f2 := rank(value(rows[j]), k)
-			if g1 == g2 && s1 == s2 && f1 == f2 {
-				continue
-			}
-			less := g1 < g2 || g1 == g2 && (s1 < s2 || s1 == s2 && f1 < f2)
-			return less != k.Desc
-		}
-		return false
-	})
-	out := []string{}
-	for i := range min(limit, len(rows)) {
-		out = append(out, rows[i].String())
-	}
-	return out
-}
-
-func randomRows(r *rand.Rand, n int) []row {
-	rows := make([]row, n)
-	xs := []any{nil, math.NaN(), math.Inf(1), math.Inf(-1), 0.0, math.Copysign(0, -1), 1.5, -1.5}
-	for i := range rows {
-		rows[i] = row{id: r.Int64N(50), x: xs[r.IntN(len(xs))]}
-		if r.IntN(6) > 0 {
-			rows[i].name = fmt.Sprint("n", r.IntN(20))
-		}
-	}
-	return rows
-}
-
-func open(t *testing.T, cfg Config) (operator.Operator, *epochs.Counters) {
+func open(t *testing.T, cfg Config) operator.Operator {
 	t.Helper()
-	c := &epochs.Counters{}
-	cfg.Schema = schema
-	op := New(cfg)
-	if err := op.Open(&operator.Task{Counters: c}); err != nil {
+	op := newOrder(cfg)()
+	if err := op.Open(&operator.Task{Counters: &epochs.Counters{}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -156,121 +61,44 @@ func open(t *testing.T, cfg Config) (operator.Operator, *epochs.Counters) {
 			t.Error(err)
 		}
 	})
-	return op, c
+	return op
 }
 
-// feeder sends tables in batches of any size.
-type feeder struct {
-	bl    *messages.Builder
-	views *messages.Pool
-	r     *rand.Rand
-}
-
-func newFeeder(r *rand.Rand) *feeder {
-	return &feeder{messages.NewBuilder(schema), messages.NewViewPool(), r}
-}
-
-func (f *feeder) table(t *testing.T, op operator.Operator, input int, rows []row, s *sink) {
+func process(t *testing.T, op operator.Operator, b *messages.Batch, s operator.Output) {
 	t.Helper()
-	frame := messages.FrameStart
-	for {
-		n := 0
-		if len(rows) > 0 {
-			n = 1 + f.r.IntN(min(len(rows), 1024))
-		}
-		if n == len(rows) && f.r.IntN(2) == 0 {
-			frame |= messages.FrameEnd
-		}
-		b := build(f.bl, f.views, rows[:n], frame)
-		more, err := op.Process(input, b, s)
-		b.Release()
-		for more && err == nil {
-			more, err = op.(operator.Resumer).Resume(s)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = rows[n:]
-		if frame&messages.FrameEnd != 0 {
-			return
-		}
-		frame = 0
+	more, err := op.Process(0, b, s)
+	b.Release()
+	if more || err != nil {
+		t.Fatalf("Process() = %v, %v", more, err)
 	}
 }
 
-func TestOrderSortsTables(t *testing.T) {
-	for seed := range uint64(60) {
-		r := rand.New(rand.NewPCG(seed, 4))
-		var keys []Key
-		for _, c := range r.Perm(3)[:1+r.IntN(3)] {
-			keys = append(keys, Key{Column: c, Desc: r.IntN(2) == 0, Nulls: Nulls(r.IntN(3))})
-		}
-		cfg := Config{Keys: keys, Limited: r.IntN(3) == 0, Limit: r.Int64N(60)}
-		limit := math.MaxInt
-		if cfg.Limited {
-			limit = int(cfg.Limit)
-		}
-		op, c := open(t, cfg)
-		s := &sink{}
-		f := newFeeder(r)
-		for round := range 3 {
-			rows := randomRows(r, r.IntN(80))
-			if r.IntN(10) == 0 {
-				rows = randomRows(r, 4000)
-			}
-			f.table(t, op, 0, rows, s)
-			if diff := cmp.Diff(s.table, model(rows, keys, limit)); diff != "" {
-				t.Fatalf("seed %d, %+v: -got +want\n%s", seed, cfg, diff)
-			}
-			if s.tables != round+1 || s.most > operator.MaxEmit || s.bad != "" {
-				t.Fatalf("seed %d: %d tables, a batch of %d rows, %s", seed, s.tables, s.most, s.bad)
-			}
-		}
-		if c.In != c.Out+c.Filtered {
-			t.Errorf("seed %d: counters do not balance: %+v", seed, *c)
-		}
+func TestRowsKeepTheirArrivals(t *testing.T) {
+	op := open(t, Config{Keys: []Key{{Column: 0}}})
+	s := &sink{}
+	process(t, op, build([][]any{row(4, nil, nil, 40), row(2, nil, nil, 20)}, messages.FrameStart), s)
+	process(t, op, build([][]any{row(3, nil, nil, 30), row(1, nil, nil, 10)}, messages.FrameEnd), s)
+	if diff := cmp.Diff(s.ids, []int32{10, 20, 30, 40}); diff != "" {
+		t.Errorf("-got +want\n%s", diff)
 	}
-}
-
-func TestOrderMergesTheLatestTableOfEveryInput(t *testing.T) {
-	keys := []Key{{Column: 1}, {Column: 0, Desc: true}}
-	for seed := range uint64(30) {
-		r := rand.New(rand.NewPCG(seed, 11))
-		op, _ := open(t, Config{Keys: keys, Inputs: 3})
-		s := &sink{}
-		f := newFeeder(r)
-		latest := make([][]row, 3)
-		for round := range 12 {
-			in := r.IntN(3)
-			latest[in] = randomRows(r, r.IntN(40))
-			f.table(t, op, in, latest[in], s)
-			all := append(append(append([]row{}, latest[0]...), latest[1]...), latest[2]...)
-			if diff := cmp.Diff(s.table, model(all, keys, math.MaxInt)); diff != "" {
-				t.Fatalf("seed %d, round %d: -got +want\n%s", seed, round, diff)
-			}
-		}
+	if diff := cmp.Diff(s.arrivals, []messages.EventTime{30, 60, 90, 120}); diff != "" {
+		t.Errorf("arrivals: -got +want\n%s", diff)
 	}
 }
 
 func TestATableBegunAnewReplacesAnUnfinishedOne(t *testing.T) {
-	op, _ := open(t, Config{Keys: []Key{{Column: 0}}})
+	op := open(t, Config{Keys: []Key{{Column: 0}}})
 	s := &sink{}
-	f := newFeeder(rand.New(rand.NewPCG(1, 1)))
-	b := build(f.bl, f.views, []row{{id: 9}}, messages.FrameStart)
-	if more, err := op.Process(0, b, s); more || err != nil {
-		t.Fatal(more, err)
-	}
-	b.Release()
-	f.table(t, op, 0, []row{{id: 2}, {id: 1}}, s)
-	if diff := cmp.Diff(s.table, []string{"1 <nil> <nil>", "2 <nil> <nil>"}); diff != "" {
+	process(t, op, build([][]any{row(9, nil, nil, 9)}, messages.FrameStart), s)
+	process(t, op, build([][]any{row(2, nil, nil, 2), row(1, nil, nil, 1)}, messages.FrameStart|messages.FrameEnd), s)
+	if diff := cmp.Diff(s.ids, []int32{1, 2}); diff != "" {
 		t.Errorf("-got +want\n%s", diff)
 	}
 }
 
 func TestRowsOutsideATableAreRefused(t *testing.T) {
-	op, _ := open(t, Config{Keys: []Key{{Column: 0}}})
-	b := build(messages.NewBuilder(schema), messages.NewViewPool(), []row{{id: 9}}, 0)
-	if _, err := op.Process(0, b, &sink{}); err == nil {
+	op := open(t, Config{Keys: []Key{{Column: 0}}})
+	if _, err := op.Process(0, build([][]any{row(9, nil, nil, 9)}, 0), &sink{}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -368,7 +196,6 @@ func (discard) Emit(b *messages.Batch) { b.Release() }
 func BenchmarkOrder(b *testing.B) {
 	const batches, size = 20, 1000
 	r := rand.New(rand.NewPCG(1, 2))
-	bl, views := messages.NewBuilder(schema), messages.NewViewPool()
 	var in []*messages.Batch
 	for i := range batches {
 		var f messages.Frame
@@ -378,7 +205,7 @@ func BenchmarkOrder(b *testing.B) {
 		if i == batches-1 {
 			f |= messages.FrameEnd
 		}
-		in = append(in, build(bl, views, randomRows(r, size), f))
+		in = append(in, build(randomRows(r, size), f))
 	}
 	op := New(Config{Schema: schema, Keys: []Key{{Column: 1}, {Column: 0}}})
 	if err := op.Open(&operator.Task{Counters: &epochs.Counters{}}); err != nil {
