@@ -77,8 +77,6 @@ type StatusReport struct {
 	Source, Partition, Sink string
 	Retrying, Blocked       bool
 	Reason                  string
-	Lag                     int64
-	CaughtUp                bool
 }
 
 // Attempt is a running graph. All methods are safe for concurrent use.

@@ -28,6 +28,9 @@ type NodeMetrics struct {
 	BlockedNanos atomic.Int64
 	// Watermark is the latest watermark of any subtask, as messages.EventTime.
 	Watermark atomic.Int64
+	// Partitions is how many partitions a source reads, CaughtUp how many of them
+	// are at their end as confirmed by the outside system.
+	Partitions, CaughtUp atomic.Int64
 	// Late, StateRows and StateBytes are as of the last epoch.
 	Late, StateRows, StateBytes atomic.Int64
 }

@@ -273,6 +273,8 @@ func (s *subtask) closeOpened(m *openedMsg) {
 func (s *subtask) start() {
 	if s.source != nil {
 		s.source.started = true
+		s.source.activeAt = s.sys.cfg.Clock.Mono()
+		s.nodes[0].Partitions.Add(1)
 		s.poll()
 	}
 }

@@ -45,7 +45,8 @@ type sourceHalf struct {
 
 	idle       bool
 	status     connectors.Status
-	generation uint64 // of the idle timer
+	activeAt   time.Duration // when the partition was last not silent, on the monotonic clock
+	generation uint64        // of the idle timer
 	idleStop   func() bool
 
 	// frozen are the offsets of epochs that are not acknowledged yet.
@@ -158,7 +159,7 @@ func (s *subtask) stopReading() {
 	src := s.source
 	src.stopping = true
 	src.generation++ // what is left unread is not idleness
-	src.armed(false)
+	src.disarm()
 	for _, m := range src.ready {
 		if m.b != nil {
 			m.b.Release()
@@ -176,53 +177,68 @@ func (s *subtask) sayStopped() {
 	}
 }
 
-// noteStatus reports a change of the reader's state and starts or ends the wait
-// for idleness. Only a connected reader at the confirmed end of its partition,
-// with nothing unread or unprocessed, may become idle.
+// noteStatus takes in what the reader says of itself and starts the wait for
+// idleness. Only a connected reader at the confirmed end of its partition, with
+// nothing unread or unprocessed, may become idle. It is called for every read, so
+// it sets no timer while one is set and reports nothing but trouble.
 func (s *subtask) noteStatus(slot *connectors.Rows) {
 	src := s.source
 	old := src.status
 	src.status = slot.Status
-	rows := slot.Payloads > 0
-	if src.status.State != connectors.CaughtUp || rows || old.State != connectors.CaughtUp {
-		src.generation++ // an armed idle timer no longer counts
-		src.armed(false)
+	caughtUp := src.status.State == connectors.CaughtUp
+	if caughtUp != (old.State == connectors.CaughtUp) {
+		s.countCaughtUp(caughtUp)
 	}
-	if src.status.State != connectors.CaughtUp && src.idle && !src.stopping {
+	if !caughtUp || slot.Payloads > 0 {
+		src.activeAt = s.sys.cfg.Clock.Mono()
+	}
+	if !caughtUp && src.idle && !src.stopping {
 		src.idle = false // who cannot be asked, or has something to read, is not idle
 		s.wake()
 	}
-	if src.status.State == connectors.CaughtUp && !src.idle && src.idleStop == nil {
-		s.armIdle()
+	if caughtUp && !src.idle && src.idleStop == nil {
+		s.armIdle(0)
 	}
-	if src.status != old && s.cfg.OnStatus != nil {
-		s.cfg.OnStatus(StatusReport{
-			Source: s.stage.source.name, Partition: src.partition,
-			Retrying: src.status.State == connectors.Retrying, Reason: src.status.Reason,
-			Lag: src.status.Lag, CaughtUp: src.status.State == connectors.CaughtUp,
-		})
+	retries := src.status.State == connectors.Retrying
+	if s.cfg.OnStatus != nil && (retries != (old.State == connectors.Retrying) || retries && src.status.Reason != old.Reason) {
+		s.cfg.OnStatus(StatusReport{Source: s.stage.source.name, Partition: src.partition, Retrying: retries, Reason: src.status.Reason})
 	}
 }
 
-func (src *sourceHalf) armed(keep bool) {
-	if !keep && src.idleStop != nil {
+func (s *subtask) countCaughtUp(up bool) {
+	d := int64(-1)
+	if up {
+		d = 1
+	}
+	s.nodes[0].CaughtUp.Add(d)
+}
+
+func (src *sourceHalf) disarm() {
+	if src.idleStop != nil {
 		src.idleStop()
 		src.idleStop = nil
 	}
 }
 
-func (s *subtask) armIdle() {
+// armIdle looks at the partition again when it may have been silent for long
+// enough, given that it has been for so long already.
+func (s *subtask) armIdle(silent time.Duration) {
 	src := s.source
-	d := src.spec.IdleTimeout
-	if d == 0 {
-		d = 30 * time.Second
-	}
+	d := src.idleTimeout()
 	if d < 0 || src.ended || src.stopping {
 		return
 	}
 	src.generation++
 	g := src.generation
-	src.idleStop = s.sys.cfg.Clock.AfterFunc(d, func() { s.post(&idleTick{generation: g}) })
+	src.idleStop = s.sys.cfg.Clock.AfterFunc(d-silent, func() { s.post(&idleTick{generation: g}) })
+}
+
+// idleTimeout is how long a partition must be silent; negative: it is never idle.
+func (src *sourceHalf) idleTimeout() time.Duration {
+	if src.spec.IdleTimeout == 0 {
+		return 30 * time.Second
+	}
+	return src.spec.IdleTimeout
 }
 
 func (s *subtask) idleTick(m *idleTick) {
@@ -231,8 +247,15 @@ func (s *subtask) idleTick(m *idleTick) {
 		return
 	}
 	src.idleStop = nil
+	if src.status.State != connectors.CaughtUp {
+		return // the wait begins again when the reader has caught up
+	}
 	if len(src.ready) > 0 || s.chain.Busy() || s.outputBlocked() {
-		s.armIdle() // held up is not idle; look again later
+		s.armIdle(0) // held up is not idle; look again later
+		return
+	}
+	if silent := s.sys.cfg.Clock.Mono() - src.activeAt; silent < src.idleTimeout() {
+		s.armIdle(silent)
 		return
 	}
 	src.idle = true
@@ -311,7 +334,7 @@ func (src *sourceHalf) shutdown(s *subtask, stopped func(string) func()) {
 		}
 	}
 	src.ready = nil
-	src.armed(false)
+	src.disarm()
 	reader, log, query := src.reader, s.sys.cfg.Log, s.cfg.Query
 	done := stopped(s.workerName("reader"))
 	src.acks.Stop(func() {

@@ -48,7 +48,6 @@ type Query struct {
 	id       string
 	recent   []*Progress // oldest first
 	retrying map[string]string
-	caughtUp map[string]bool
 	blocked  string
 }
 
@@ -76,7 +75,8 @@ func (q *Query) Status() Status {
 	if err != nil {
 		s.Message = err.Error()
 	}
-	q.mu.Lock()
+	partitions, caughtUp := q.readPartitions()
+	q.mu.Lock() // after the runner's lock, which onState is called with
 	defer q.mu.Unlock()
 	waits := ""
 	if parts := slices.Sorted(maps.Keys(q.retrying)); len(parts) > 0 {
@@ -90,23 +90,35 @@ func (q *Query) Status() Status {
 	case state == deploy.Stopping && waits != "":
 		s.Message += "; " + waits
 	case state == deploy.Running:
-		q.describeRunning(&s, waits)
+		q.describeRunning(&s, waits, partitions, caughtUp)
 	}
 	return s
 }
 
-// describeRunning says more about a query that runs. The caller holds mu.
-func (q *Query) describeRunning(s *Status, waits string) {
-	s.IsTriggerActive = true
-	for _, up := range q.caughtUp {
-		s.IsDataAvailable = s.IsDataAvailable || !up
+// readPartitions counts the partitions that are read, and those that are at their
+// end.
+func (q *Query) readPartitions() (partitions, caughtUp int64) {
+	m := q.runner.Metrics()
+	if m == nil {
+		return 0, 0
 	}
+	for i := range m.Nodes {
+		partitions += m.Nodes[i].Partitions.Load()
+		caughtUp += m.Nodes[i].CaughtUp.Load()
+	}
+	return partitions, caughtUp
+}
+
+// describeRunning says more about a query that runs. The caller holds mu.
+func (q *Query) describeRunning(s *Status, waits string, partitions, caughtUp int64) {
+	s.IsTriggerActive = true
+	s.IsDataAvailable = caughtUp < partitions
 	switch {
 	case q.blocked != "":
 		s.State, s.Message = "blocked", "checkpoint paused: "+q.blocked
 	case waits != "":
 		s.State, s.Message = "retrying", waits
-	case len(q.caughtUp) > 0 && !s.IsDataAvailable:
+	case partitions > 0 && !s.IsDataAvailable:
 		s.Message = "Waiting for data to arrive"
 	}
 }
@@ -286,7 +298,6 @@ func (q *Query) onStatus(r actors.StatusReport) {
 	switch {
 	case r.Source != "":
 		part = r.Source + " partition " + r.Partition
-		q.caughtUp[part] = r.CaughtUp
 	case r.Sink == "":
 		q.logChange(q.blocked, r.Reason, "checkpoint")
 		q.blocked = r.Reason
@@ -319,7 +330,6 @@ func (q *Query) onState(s deploy.State, _ string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	clear(q.retrying)
-	clear(q.caughtUp)
 	q.blocked = ""
 }
 

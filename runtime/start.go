@@ -150,7 +150,7 @@ func (s *Session) startPrepared(p *prepared) (*Query, error) {
 	}
 	q := &Query{
 		session: s, name: p.name, runID: uuidText(run), explain: p.text, sources: map[string]connectors.Source{},
-		retrying: map[string]string{}, caughtUp: map[string]bool{}, told: make(chan struct{}),
+		retrying: map[string]string{}, told: make(chan struct{}),
 	}
 	for node, t := range p.compiled.Sources {
 		q.sources[node] = t.Handle.Source()

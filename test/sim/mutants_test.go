@@ -102,7 +102,7 @@ var mutants = []mutant{
 		{sourceGo, "s.silence = ends //", "s.broadcast(messages.End{}) //"},
 	}, ""},
 	{"a source that is held up is never idle again", []edit{
-		{sourceGo, "		s.armIdle() // held up", "		// held up"},
+		{sourceGo, "		s.armIdle(0) // held up", "		// held up"},
 	}, "TestSourcesHeldUpBecomeIdle"},
 	{"restored watermarks are not announced", []edit{
 		{openGo, "		o.watermark(m.wm)\n", "		_ = o\n"},
