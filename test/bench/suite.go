@@ -4,6 +4,6 @@ import "slices"
 
 // benchmarks lists everything that can be measured, in the order of running.
 func benchmarks() []benchmark {
-	return slices.Concat(latencyBenchmarks(), committedBenchmarks(), jetStreamBenchmarks(), throughputBenchmarks(), channelBenchmarks(),
+	return slices.Concat(pacingBenchmarks(), latencyBenchmarks(), committedBenchmarks(), jetStreamBenchmarks(), throughputBenchmarks(), channelBenchmarks(),
 		epochBenchmarks(), recoveryBenchmarks(), memoryBenchmarks(), shapeBenchmarks(), nexmarkBenchmarks())
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -11,10 +13,23 @@ import (
 	"github.com/streamd-io/streamd/test/bench/meter"
 )
 
+// pacingBenchmarks are the paced load without an engine: the least that waking up
+// for every row costs on a machine, and how late the load itself is.
+func pacingBenchmarks() []benchmark {
+	var all []benchmark
+	for _, rate := range []int64{1_000, 10_000, 100_000} {
+		all = append(all, benchmark{
+			name: "pacing/" + short(rate), rate: rate, run: runGenerator(rate),
+			doc: "the paced load read by a loop, without an engine: what is below the figures of stateless/" + short(rate),
+		})
+	}
+	return all
+}
+
 // throughputBenchmarks take rows as fast as they go.
 func throughputBenchmarks() []benchmark {
 	return []benchmark{
-		flat("throughput/generator", "the generator of the in-process load alone, which is part of the figures below", runGenerator),
+		flat("throughput/generator", "the generator of the in-process load alone, which is part of the figures below", runGenerator(0)),
 		flat("throughput/stateless/rows", "filter and projection over rows made in process", flatBids(statelessSQL, "", 10_000)),
 		flat("throughput/keyed/update/10k-keys/rows", "windowed count, changes at once", flatBids(updateSQL, "1 SECOND", 10_000)),
 		flat("throughput/keyed/update/1M-keys/rows", "windowed count, changes at once", flatBids(updateSQL, "1 SECOND", 1_000_000)),
@@ -47,30 +62,52 @@ func flatJSON(encode bool) func(context.Context, *env) (*result, error) {
 	}
 }
 
-// runGenerator reads the load without a query.
-func runGenerator(ctx context.Context, e *env) (*result, error) {
-	schema, err := runtime.ParseSchema(bidColumns)
-	if err != nil {
-		return nil, err
-	}
-	t := bidTrial(newBids(10_000))
-	t.source.Schema, t.source.Gate = schema, load.NewGate()
-	t.source.Gate.Begin(runOf(e, 0))
-	r, err := load.NewSource(t.source).Open(ctx, connectors.ReadRequest{MaxRows: 1024})
-	if err != nil {
-		return nil, err
-	}
-	rows := connectors.NewRows(schema, nil, connectors.FailOnError)
-	return measureLoop(e, func() (uint64, error) {
-		rows.Reset()
-		err := r.Read(ctx, rows)
-		b := rows.Finish()
-		if b == nil { // the reader reports that it waits at the gate
-			return 0, err
+// runGenerator reads the load without a query. Paced, its latency is how late
+// the load itself is on this machine.
+func runGenerator(rate int64) func(context.Context, *env) (*result, error) {
+	return func(ctx context.Context, e *env) (*result, error) {
+		schema, err := runtime.ParseSchema(bidColumns)
+		if err != nil {
+			return nil, err
 		}
-		defer b.Release()
-		return uint64(b.Rows()), err
-	})
+		t, plan := bidTrial(newBids(10_000)), runOf(e, rate)
+		t.source.Schema, t.source.Gate = schema, load.NewGate()
+		t.source.Gate.Begin(plan)
+		r, err := load.NewSource(t.source).Open(ctx, connectors.ReadRequest{MaxRows: 1024})
+		if err != nil {
+			return nil, err
+		}
+		rows, rec := connectors.NewRows(schema, nil, connectors.FailOnError), load.NewRecorder(plan.From)
+		res, err := measureLoop(e, func() (uint64, error) {
+			rows.Reset()
+			err := r.Read(ctx, rows)
+			b := rows.Finish()
+			if b == nil { // the reader reports that it waits at the gate
+				return 0, err
+			}
+			defer b.Release()
+			if rate > 0 {
+				now := time.Now().UnixMicro()
+				for _, due := range b.Column(5).Int64s() {
+					rec.Record(due, now)
+				}
+			}
+			return uint64(b.Rows()), ignoreEOF(err)
+		})
+		if err != nil {
+			return nil, err
+		}
+		res.latencies(rec)
+		return res, r.Close()
+	}
+}
+
+// ignoreEOF drops the end of the load, which measureLoop does not care about.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // measureLoop calls step, which processes some rows, over and over.
