@@ -140,18 +140,19 @@ func (v *victim) OnTerminated(_ *runtime.Query, err error) {
 // (i/keys+1)-th of its key.
 func (v *victim) check(b *messages.Batch) error {
 	counts, events, due := b.Column(1).Int64s(), b.Column(2).Int64s(), b.Column(3).Int64s()
-	now := time.Now().UnixMicro()
+	now, latest := time.Now().UnixMicro(), int64(0)
 	for i := range b.Rows() {
 		r := b.Row(i)
 		if want := events[r]/int64(v.cfg.Keys) + 1; counts[r] != want {
 			v.say(fmt.Sprintf("%s: event %d of key %d has count %d, want %d", sayWrong, events[r], b.Column(0).Int64s()[r], counts[r], want))
 		}
-		if due[r] > 1 && now-due[r] < 10_000 && !v.near.Swap(true) {
-			v.say(sayCaughtUp)
-		}
+		latest = max(latest, due[r])
 	}
 	if !v.first.Swap(true) {
 		v.say(sayFirst)
+	}
+	if now-latest < 10_000 && !v.near.Swap(true) {
+		v.say(sayCaughtUp)
 	}
 	return nil
 }
