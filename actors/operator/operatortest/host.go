@@ -16,6 +16,10 @@ import (
 // bound.
 const emitLimit = 2 * operator.MaxEmit
 
+// callLimit is how often an operator may ask to go on: a call that does not end
+// is a mistake too.
+const callLimit = 1 << 16
+
 // reporter is what the checks need of a test.
 type reporter interface {
 	Helper()
@@ -160,7 +164,11 @@ func (s *subtask) Watermark(messages.EventTime) {}
 
 // run lets the subtask work until nothing is left to do.
 func (s *subtask) run() {
-	for s.chain.Busy() && s.h.fail == nil {
+	for calls := 0; s.chain.Busy() && s.h.fail == nil; calls++ {
+		if calls == callLimit {
+			s.h.fail = fmt.Errorf("not finished after %d calls", calls)
+			return
+		}
 		s.emitted = 0
 		if err := s.chain.Step(); err != nil {
 			s.h.fail = err

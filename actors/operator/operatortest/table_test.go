@@ -26,6 +26,7 @@ const (
 	dropsFrames
 	countsTablesWrong
 	takesUnselected
+	neverEnds
 	lastTable // the number of mistakes
 )
 
@@ -86,8 +87,10 @@ func (u *union) Process(input int, b *messages.Batch, out operator.Output) (bool
 	default: // made elsewhere
 	}
 	u.emit(rows, out)
-	return false, nil
+	return u.mistake == neverEnds, nil
 }
+
+func (u *union) Resume(operator.Output) (bool, error) { return true, nil }
 
 func (u *union) emit(rows []int64, out operator.Output) {
 	b := u.pool.Get()
