@@ -24,19 +24,15 @@ func build(bl *messages.Builder, from, to int) *messages.Batch {
 
 // sink collects rows.
 type sink struct {
-	rows    []int64
-	batches int
-	frames  []messages.Frame
-	wm      messages.EventTime
+	rows []int64
+	wm   messages.EventTime
 }
 
 func (s *sink) Emit(b *messages.Batch) {
 	for k := range b.Rows() {
 		s.rows = append(s.rows, b.Column(0).Int64s()[b.Row(k)])
 	}
-	s.batches++
 	s.wm = max(s.wm, b.Watermark())
-	s.frames = append(s.frames, b.Frame())
 	b.Release()
 }
 
@@ -147,30 +143,10 @@ func TestALoweredLimitLetsNothingMoreThrough(t *testing.T) {
 	}
 }
 
-func TestCompleteModeCountsPerTable(t *testing.T) {
+func TestCompleteModeNeedsNoState(t *testing.T) {
 	op, _ := open(t, Config{Rows: 3, Complete: true})
 	if _, stateful := op.(operator.Stateful); stateful {
-		t.Error("complete mode needs no state")
-	}
-	bl, views := messages.NewBuilder(schema), messages.NewViewPool()
-	s := &sink{}
-	send := func(from, to int, f messages.Frame) {
-		v := views.View(build(bl, from, to))
-		v.SetFrame(f)
-		process(t, op, v.Publish(), s)
-	}
-	for range 2 {
-		send(0, 2, messages.FrameStart)
-		send(2, 4, 0)
-		send(4, 6, 0)
-		send(6, 8, messages.FrameEnd)
-	}
-	if diff := cmp.Diff(s.rows, []int64{0, 1, 2, 0, 1, 2}); diff != "" {
-		t.Errorf("-got +want\n%s", diff)
-	}
-	start, end := messages.FrameStart, messages.FrameEnd
-	if diff := cmp.Diff(s.frames, []messages.Frame{start, 0, end, start, 0, end}); diff != "" {
-		t.Errorf("frames: -got +want\n%s", diff)
+		t.Error("complete mode has state")
 	}
 }
 
