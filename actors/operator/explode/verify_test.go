@@ -38,6 +38,25 @@ func TestExplodeInEveryWay(t *testing.T) {
 		Name: "an array longer than a batch", Inputs: []*messages.Schema{in},
 		Steps: []operatortest.Step{operatortest.Rows(0, row(7, long))},
 		Want:  wantLong, Ordered: true, Empty: true,
+	}, operatortest.Case{
+		Name: "complete tables, also those of which nothing is left", Inputs: []*messages.Schema{in},
+		Steps: []operatortest.Step{
+			operatortest.Table(row(1, list(5, nil, 6)), row(2, list()), row(7, long), row(3, nil)),
+			operatortest.Table(row(2, list()), row(3, nil)),
+			operatortest.Table(),
+			operatortest.Table(row(4, nil), row(5, list(8))),
+		},
+		WantTable: func(latest [][][]any) [][]any {
+			want := [][]any{}
+			for _, r := range latest[0] {
+				elements, _ := r[1].([]any)
+				for i, e := range elements {
+					want = append(want, row(r[0], i, e))
+				}
+			}
+			return want
+		},
+		Filtered: 5, Ordered: true, Empty: true,
 	})
 	operatortest.Verify(t, func() operator.Operator {
 		return New(Config{Input: in, Column: 1, Keep: []int{0}, Position: true, Outer: true})

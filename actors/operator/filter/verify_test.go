@@ -26,5 +26,24 @@ func TestFilterInEveryWay(t *testing.T) {
 		Want:       [][]any{row(1, true), row(5, true), row(6, true), row(8, true)},
 		KeyColumns: [][]int{{0}},
 		Filtered:   4, Ordered: true, Empty: true,
+	}, operatortest.Case{
+		Name:   "complete tables, also those of which nothing is kept",
+		Inputs: []*messages.Schema{schema},
+		Steps: []operatortest.Step{
+			operatortest.Table(row(1, false), row(2, true), row(3, nil), row(4, true), row(5, false)),
+			operatortest.Table(),
+			operatortest.Table(row(6, true)),
+			operatortest.Table(row(7, false), row(8, nil)),
+		},
+		WantTable: func(latest [][][]any) [][]any {
+			kept := [][]any{}
+			for _, r := range latest[0] {
+				if r[1] == true {
+					kept = append(kept, r)
+				}
+			}
+			return kept
+		},
+		Filtered: 5, Ordered: true, Empty: true,
 	})
 }
