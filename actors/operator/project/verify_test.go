@@ -21,5 +21,17 @@ func TestProjectInEveryWay(t *testing.T) {
 		Want:       [][]any{row(100, 1, "k"), row(50, 2, "k"), row(25, 4, "k"), row(20, 5, "k"), row(2, 50, "k")},
 		KeyColumns: [][]int{{0}},
 		Ordered:    true, Empty: true,
+	}, operatortest.Case{
+		Name:    "complete tables",
+		Inputs:  []*messages.Schema{messages.NewSchema(messages.Field{Name: "n", Type: bigint})},
+		Steps:   []operatortest.Step{operatortest.Table(row(4), row(1), row(2)), operatortest.Table(), operatortest.Table(row(50))},
+		Ordered: true, Empty: true,
+		WantTable: func(latest [][][]any) [][]any {
+			want := [][]any{}
+			for _, r := range latest[0] {
+				want = append(want, row(100/r[0].(int), r[0], "k"))
+			}
+			return want
+		},
 	})
 }
