@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -160,6 +161,8 @@ type link struct {
 	js   jetstream.JetStream
 	api  string // prefix of JetStream's API subjects
 	gone chan struct{}
+	// bytes is how many bytes have come in over the connection.
+	bytes atomic.Int64
 	// inbox is the prefix of reply subjects to rows, "" while nobody listens.
 	inbox string
 
@@ -181,6 +184,7 @@ type contextDialer struct {
 	ctx context.Context //nolint:containedctx // nats.Connect takes none
 	net.Dialer
 	stops []func() bool // detach connections from the context
+	bytes *atomic.Int64 // that have come in
 }
 
 // Dial implements nats.CustomDialer.
@@ -190,7 +194,22 @@ func (d *contextDialer) Dial(network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	d.stops = append(d.stops, context.AfterFunc(d.ctx, func() { _ = conn.Close() })) // ends the read that waits for the greeting
-	return conn, nil
+	return &countedConn{Conn: conn, bytes: d.bytes}, nil
+}
+
+// countedConn counts the bytes that come in. A large message on a slow line, or
+// into a slow process, takes longer than the server's signs of life may be
+// missing, and they wait behind it: bytes that flow are a sign of life, too.
+type countedConn struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+// Read implements net.Conn.
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.bytes.Add(int64(n))
+	return n, err
 }
 
 func (d *contextDialer) detach() {
@@ -203,7 +222,7 @@ func (d *contextDialer) detach() {
 // server refuses the credentials or the context has ended.
 func (c *connConfig) dial(ctx context.Context) (*link, error) {
 	l := &link{gone: make(chan struct{}), api: "$JS.API.", calls: map[*request]struct{}{}}
-	d := &contextDialer{ctx: ctx, Dialer: net.Dialer{Timeout: dialTimeout}}
+	d := &contextDialer{ctx: ctx, Dialer: net.Dialer{Timeout: dialTimeout}, bytes: &l.bytes}
 	opts := append([]nats.Option{
 		nats.SetCustomDialer(d),
 		nats.ClosedHandler(func(nc *nats.Conn) {

@@ -56,6 +56,7 @@ type feed struct {
 	pending     uint64 // messages behind the last one, as the server said
 	huge        bool   // the next message is larger than a usual request may bring
 	heard       bool   // something came since the last tick
+	bytes       int64  // that had come in over the connection at the last tick
 	silent      int    // ticks without anything
 }
 
@@ -172,18 +173,22 @@ func (f *feed) notice(m *nats.Msg) error {
 	return f.refill()
 }
 
-// tick is called for every tick of the ticker. The error says that the server
-// has fallen silent.
-func (f *feed) tick() error {
-	if f.heard || len(f.ch) > 0 {
+// tick is called for every tick of the ticker. It reports whether something is
+// coming in, if only a part of a message. The error says that the server has
+// fallen silent.
+func (f *feed) tick() (flows bool, err error) {
+	bytes := f.l.bytes.Load()
+	flows = bytes != f.bytes && !f.heard // what was heard explains the bytes
+	f.bytes = bytes
+	if f.heard || flows || len(f.ch) > 0 {
 		f.heard, f.silent = false, 0
-		return nil
+		return flows, nil
 	}
 	f.silent++
 	if f.silent >= silentTicks {
-		return fault.New(fault.Transient, "stream %s: no sign of life from the server for %v", f.stream, silentTicks*pullHeartbeat)
+		return false, fault.New(fault.Transient, "stream %s: no sign of life from the server for %v", f.stream, silentTicks*pullHeartbeat)
 	}
-	return nil
+	return false, nil
 }
 
 // drained reports whether everything the server has sent was accepted and it

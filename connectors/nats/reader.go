@@ -164,11 +164,15 @@ func (r *reader) describe() string {
 
 // tick does what is due once a second.
 func (r *reader) tick(ctx context.Context) error {
-	if err := r.feed.tick(); err != nil {
+	flows, err := r.feed.tick()
+	if err != nil {
 		return err
 	}
 	r.fresh = true
 	r.idle++
+	if flows {
+		r.idle = 0 // a large message is on its way; questions would wait behind it
+	}
 	if r.gap != 0 {
 		if err := r.lookIntoGap(ctx); err != nil {
 			return err

@@ -55,7 +55,7 @@ func (l *link) scan(ctx context.Context, c scanConfig, row func(id messages.ID12
 				row(id, d.seq)
 			}
 		case <-f.ticker.C:
-			if err := f.tick(); err != nil {
+			if _, err := f.tick(); err != nil {
 				return 0, err
 			}
 			if err := f.confirm(ctx); err != nil {
