@@ -253,7 +253,7 @@ func (r *Runner) run(ctx context.Context) {
 		r.restarts++
 		r.setState(Restarting, fmt.Sprintf("%v; next attempt in %s", err, delay))
 		r.mu.Unlock()
-		r.cfg.Log.Warn("query failed, restarting", "query", r.cfg.Query, "error", err, "delay", delay, "failures", failures)
+		r.cfg.Log.Warn("query failed, restarting", append(r.failure(err), slog.Duration("delay", delay), slog.Int("failures", failures))...)
 		if !pause(ctx, r.cfg.System.Clock(), delay) {
 			r.end(Stopped, nil)
 			return
@@ -286,7 +286,7 @@ func (r *Runner) end(s State, err error) {
 	r.err = nil
 	if s == Failed {
 		r.err = err
-		r.cfg.Log.Error("query failed", "query", r.cfg.Query, "error", err)
+		r.cfg.Log.Error("query failed", r.failure(err)...)
 	}
 	r.setState(s, "")
 	waiters := r.waiters
@@ -296,6 +296,15 @@ func (r *Runner) end(s State, err error) {
 	for _, done := range waiters {
 		done(over)
 	}
+}
+
+// failure is what the log says about an error: for a panic with the stack.
+func (r *Runner) failure(err error) []any {
+	attrs := []any{slog.String("query", r.cfg.Query), slog.Any("error", err)}
+	if p, ok := errors.AsType[*fault.Panic](err); ok {
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
+	}
+	return attrs
 }
 
 func (p RestartPolicy) exhausted(failures int) bool {

@@ -1,9 +1,12 @@
 package deploy
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,8 +31,9 @@ var schema = messages.NewSchema(messages.Field{Name: "v", Type: messages.T(messa
 // flaky fails with the given error for each row of value bad, as long as left
 // is positive.
 type flaky struct {
-	left *atomic.Int32
-	err  error
+	left   *atomic.Int32
+	err    error
+	panics bool
 }
 
 func (o *flaky) Open(*operator.Task) error { return nil }
@@ -38,6 +42,9 @@ func (o *flaky) Close() error              { return nil }
 func (o *flaky) Process(_ int, b *messages.Batch, out operator.Output) (bool, error) {
 	for i := range b.Rows() {
 		if b.Column(0).Int64s()[b.Row(i)] == bad && o.left.Add(-1) >= 0 {
+			if o.panics {
+				panic(o.err)
+			}
 			return false, o.err
 		}
 	}
@@ -59,13 +66,14 @@ type world struct {
 	check    func(epochs.Plan) error
 	wrap     func(epochs.Segments) epochs.Segments
 	restore  messages.Epoch
+	log      io.Writer
 }
 
 func newWorld(t *testing.T, failures int32, err error) *world {
 	t.Helper()
 	w := &world{
 		src: memory.NewSource(schema), sink: memory.NewSink(), disk: memstore.New(memstore.Options{}),
-		sys: actors.NewSystem(actors.SystemConfig{}), fail: flaky{left: &atomic.Int32{}, err: err},
+		sys: actors.NewSystem(actors.SystemConfig{}), log: io.Discard, fail: flaky{left: &atomic.Int32{}, err: err},
 	}
 	w.fail.left.Store(failures)
 	t.Cleanup(w.sys.Close)
@@ -75,7 +83,7 @@ func newWorld(t *testing.T, failures int32, err error) *world {
 func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 	t.Helper()
 	r := New(t.Context(), Config{
-		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.DiscardHandler),
+		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		OpenStore: func(context.Context) (epochs.Segments, error) {
 			s, err := w.disk.Open()
 			if err == nil && w.wrap != nil {
@@ -295,5 +303,23 @@ func TestARequestAfterTheEndIsAnswered(t *testing.T) {
 	r.RequestEpoch(func(err error) { done <- err })
 	if err := <-done; err == nil {
 		t.Error("got no error from a query that is over")
+	}
+}
+
+func TestAPanicOfAnOperatorIsLoggedWithItsStack(t *testing.T) {
+	w := newWorld(t, 1, errors.New("boom"))
+	var log bytes.Buffer
+	w.log, w.fail.panics = &log, true
+	w.add(t, bad, 2)
+	w.src.End()
+	r := w.start(t, 0)
+	over(t, r)
+	if r.State() != Ended || r.Restarts() != 1 {
+		t.Fatalf("got state %s after %d restarts, want ended after 1", r.State(), r.Restarts())
+	}
+	for _, want := range []string{"boom", "op[0/1]", "flaky", "runner_test.go"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not have %q:\n%s", want, log.String())
+		}
 	}
 }
