@@ -71,9 +71,10 @@ var layers = []layer{
 	{"runtime/internal/expr/...", []string{"messages/...", "actors/operator", "runtime/internal/sql/...", "runtime/internal/expr/..."}, support},
 	{"runtime/...", []string{"messages/...", "connectors", "connectors/option", "connectors/format", "epochs/...", "actors/...", "runtime/..."}, []string{"connectors/..."}},
 
-	{"cmd/...", []string{"messages/...", "connectors/...", "epochs/...", "actors/...", "runtime/...", "cmd/..."}, nil},
+	{"internal/pacer", nil, nil},
+	{"cmd/...", []string{"internal/...", "messages/...", "connectors/...", "epochs/...", "actors/...", "runtime/...", "cmd/..."}, nil},
 	{"examples/...", []string{"messages/...", "connectors/...", "actors/...", "runtime", "runtime/httpapi"}, []string{"examples/..."}},
-	{"test/...", []string{"messages/...", "connectors/...", "epochs/...", "actors/...", "runtime/...", "cmd/...", "test/..."}, nil},
+	{"test/...", []string{"internal/...", "messages/...", "connectors/...", "epochs/...", "actors/...", "runtime/...", "cmd/...", "test/..."}, nil},
 	{".", nil, nil},
 }
 
@@ -144,7 +145,7 @@ var owners = []owner{
 	{"github.com/prometheus/client_golang", []string{"runtime/...", "cmd/streamd/..."}, true},
 	{"github.com/alecthomas/kong", []string{"cmd/streamd/..."}, false},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"cmd/streamd/..."}, true},
-	{"golang.org/x/sys", []string{"epochs/...", "runtime/...", "cmd/streamd/..."}, true},
+	{"golang.org/x/sys", []string{"epochs/...", "runtime/...", "cmd/streamd/...", "internal/pacer"}, true},
 	{"golang.org/x/term", []string{"cmd/streamd/..."}, false},
 	{"golang.org/x/time", []string{"actors", "connectors/..."}, false},
 	{"github.com/google/go-cmp", nil, true},

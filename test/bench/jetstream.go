@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamd-io/streamd/internal/pacer"
 	"github.com/streamd-io/streamd/test/bench/load"
 	"github.com/streamd-io/streamd/test/bench/meter"
 )
@@ -223,7 +224,7 @@ type span struct{ from, to uint64 }
 // publish publishes the events of a span, each when it is due or as soon as it
 // can afterwards.
 func (j jetStream) publish(ctx context.Context, st *stage, s load.Schedule, events span) error {
-	p, err := load.NewPacer(ctx)
+	p, err := pacer.New(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package load
 
 import (
 	"testing"
-	"time"
 )
 
 // TestScheduleCountsWhatIsDue compares Passed with its definition: the number of
@@ -39,22 +38,5 @@ func TestScheduleKeepsItsRate(t *testing.T) {
 		if got, want := s.Due(uint64(h*3600*7)), h*3600*1_000_000; got != want {
 			t.Errorf("got %d µs for the first event of hour %d, want %d", got, h, want)
 		}
-	}
-}
-
-func TestPacer(t *testing.T) {
-	p, err := NewPacer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close() //nolint:errcheck // nothing was written
-	start := time.Now()
-	for range 20 {
-		if err := p.Sleep(time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := time.Since(start); got < 20*time.Millisecond {
-		t.Errorf("20 sleeps of 1 ms took %s", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/internal/pacer"
 	"github.com/streamd-io/streamd/messages"
 )
 
@@ -91,7 +92,7 @@ type reader struct {
 	arrived bool // at the gate
 	run     *Run // nil before the gate
 	end     uint64
-	pacer   *Pacer
+	pacer   *pacer.Pacer
 	last    int64 // when the latest rows came
 	payload []byte
 	meta    connectors.Meta
@@ -186,7 +187,7 @@ func (r *reader) begin(ctx context.Context) (err error) {
 		return nil
 	}
 	r.end = r.s.cfg.Prefill + r.run.Schedule.Passed(r.run.Until-1)
-	r.pacer, err = NewPacer(ctx)
+	r.pacer, err = pacer.New(ctx)
 	return err
 }
 

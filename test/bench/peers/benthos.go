@@ -11,6 +11,7 @@ import (
 	_ "github.com/redpanda-data/benthos/v4/public/components/pure" // its processors and buffers
 	"github.com/redpanda-data/benthos/v4/public/service"
 
+	"github.com/streamd-io/streamd/internal/pacer"
 	"github.com/streamd-io/streamd/test/bench/load"
 )
 
@@ -93,7 +94,7 @@ type benthosInput struct {
 	stop  chan struct{}
 	next  uint64
 	made  atomic.Uint64
-	pacer *load.Pacer
+	pacer *pacer.Pacer
 	buf   []byte
 }
 
@@ -125,7 +126,7 @@ func (in *benthosInput) due(ctx context.Context) (uint64, error) {
 	}
 	if in.pacer == nil {
 		// The context of a read ends with the read: the pacer gets its own.
-		p, err := load.NewPacer(context.WithoutCancel(ctx))
+		p, err := pacer.New(context.WithoutCancel(ctx))
 		if err != nil {
 			return 0, err
 		}

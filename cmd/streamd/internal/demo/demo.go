@@ -124,8 +124,8 @@ func (d *Demo) start(ctx context.Context) error {
 	if err := d.session.ExecNamed(ctx, "demo.sql", fmt.Sprintf(Script, url)); err != nil {
 		return err
 	}
-	d.gen = startGenerator(d.conn, "bids", d.cfg.Rate)
-	return nil
+	d.gen, err = startGenerator(d.conn, "bids", d.cfg.Rate)
+	return err
 }
 
 func (d *Demo) startServer() (string, error) {

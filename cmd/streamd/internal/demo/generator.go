@@ -1,14 +1,16 @@
 package demo
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/streamd-io/streamd/internal/pacer"
 )
 
 // generator publishes bids. Event i is a function of i, so a restarted demo makes
@@ -18,30 +20,36 @@ type generator struct {
 	subject string
 	rate    int
 	sent    atomic.Int64
-	quit    chan struct{}
+	pace    *pacer.Pacer
+	quit    context.CancelFunc // ends pace
 	done    chan struct{}
-	once    sync.Once
 }
 
-// tick is how often the events that are due are published.
+// tick is how often the events that are due are published. Shorter ticks make
+// smaller batches, which cost the same each.
 const tick = time.Millisecond
 
-func startGenerator(conn *nats.Conn, subject string, rate int) *generator {
-	g := &generator{conn: conn, subject: subject, rate: rate, quit: make(chan struct{}), done: make(chan struct{})}
+func startGenerator(conn *nats.Conn, subject string, rate int) (*generator, error) {
+	ctx, quit := context.WithCancel(context.Background())
+	pace, err := pacer.New(ctx)
+	if err != nil {
+		quit()
+		return nil, err
+	}
+	g := &generator{conn: conn, subject: subject, rate: rate, pace: pace, quit: quit, done: make(chan struct{})}
 	go g.run()
-	return g
+	return g, nil
 }
 
 func (g *generator) stop() {
-	g.once.Do(func() { close(g.quit) })
+	g.quit()
 	<-g.done
 }
 
 func (g *generator) run() {
 	defer close(g.done)
+	defer g.pace.Close() //nolint:errcheck // nothing was written
 	start := time.Now()
-	t := time.NewTicker(tick)
-	defer t.Stop()
 	rng := rand.New(rand.NewPCG(uint64(start.UnixNano()), 1))
 	var buf []byte
 	for i := int64(0); ; {
@@ -54,10 +62,8 @@ func (g *generator) run() {
 			}
 			g.sent.Add(1)
 		}
-		select {
-		case <-t.C:
-		case <-g.quit:
-			return
+		if err := g.pace.Sleep(tick - time.Since(start)%tick); err != nil {
+			return // the demo is ending
 		}
 	}
 }

@@ -1,4 +1,6 @@
-package load
+// Package pacer waits for instants more precisely than the timers of the Go
+// runtime, for generators of load that must be punctual.
+package pacer
 
 import (
 	"context"
@@ -18,8 +20,8 @@ type Pacer struct {
 	stop func() bool
 }
 
-// NewPacer returns a pacer whose waits end with ctx.
-func NewPacer(ctx context.Context) (*Pacer, error) {
+// New returns a pacer whose waits end with ctx.
+func New(ctx context.Context) (*Pacer, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package load
+package pacer
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 // Pacer waits for instants. It belongs to one goroutine.
 type Pacer struct{ ctx context.Context }
 
-// NewPacer returns a pacer whose waits end with ctx.
-func NewPacer(ctx context.Context) (*Pacer, error) { return &Pacer{ctx}, nil }
+// New returns a pacer whose waits end with ctx.
+func New(ctx context.Context) (*Pacer, error) { return &Pacer{ctx}, nil }
 
 // Sleep waits for d or until the context has ended.
 func (p *Pacer) Sleep(d time.Duration) error {
