@@ -18,8 +18,16 @@ type timerItem struct {
 }
 
 // timerHeap is a 4-ary heap of timers. It is not part of snapshots: records
-// hold their timers, and restoring queues them again. A heap and not a wheel,
-// because no single step of it is long, however far time jumps.
+// hold their timers, and restoring queues them again.
+//
+// It is a heap and not a hierarchical time wheel because no step of it is long,
+// however far time jumps: a wheel that moves a coarse slot down has to move all
+// of it. Measured with 1,000,000 timers spread over a minute and over an hour,
+// time advancing by 100 ms: a wheel of 64-slot levels takes 110 to 120 ns a timer
+// and its longest step 12 to 45 ms; this heap takes 420 to 440 ns, its longest
+// step 0.3 ms, or 4 ms when its slice grows. With 10,000 timers both take
+// 200 to 600 ns. An entry whose timer moves on is queued once per expiry and not
+// once per row, so the cost of a pop is not part of the row path.
 type timerHeap struct {
 	items []timerItem
 	stale int // at most so many items may be stale
