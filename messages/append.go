@@ -8,6 +8,10 @@ import (
 // AppendNull appends a NULL. What was appended to the children of a nested
 // column since its last value is dropped.
 func (c *Column) AppendNull() {
+	if c.typ.Kind == Struct {
+		c.appendNulls(1)
+		return
+	}
 	i := c.n
 	c.EnsureValidity()
 	if c.frozen || i >= c.limit || i&7 == 0 || c.typ.Kind >= Array || c.typ.Kind == Null {
@@ -18,6 +22,67 @@ func (c *Column) AppendNull() {
 	c.n = i + 1
 	c.valid[i>>3] &^= 1 << (i & 7)
 	c.zero(i)
+}
+
+// appendNulls appends k NULLs.
+func (c *Column) appendNulls(k int) {
+	c.mustBeWritable()
+	old, n := c.n, c.n+k
+	switch c.typ.Kind {
+	case Array, Map:
+		c.children[0].Truncate(int(c.offsets[old]))
+	case Struct:
+		if c.owed == 0 {
+			c.dropUnclosed()
+		}
+		c.owed += k
+	}
+	c.EnsureValidity()
+	if n > c.limit {
+		c.growTo(n)
+	}
+	c.n = n
+	c.extendValid(old, n)
+	clearBits(c.valid, old, n)
+	c.zeros(old)
+}
+
+// dropUnclosed drops what was appended to the fields of a struct since its last
+// value.
+func (c *Column) dropUnclosed() {
+	for f := range c.children {
+		if ch := &c.children[f]; ch.n != c.n || ch.typ.Kind >= Array {
+			ch.Truncate(c.n)
+		}
+	}
+}
+
+// zeros makes the slots of the values from old on zero or empty.
+func (c *Column) zeros(old int) {
+	switch k := c.typ.Kind; {
+	case k.HasOffsets():
+		end := c.offsets[old]
+		c.offsets = c.offsets[:c.n+1]
+		for i := old + 1; i <= c.n; i++ {
+			c.offsets[i] = end
+		}
+	case k == Boolean:
+		clearBits(c.Bits(), old, c.n)
+	case k.Width() > 0:
+		clear(c.FixedBytes()[old*k.Width():])
+	}
+}
+
+func clearBits(m []byte, from, to int) {
+	for ; from < to && from&7 != 0; from++ {
+		ClearBit(m, from)
+	}
+	for ; from+8 <= to; from += 8 {
+		m[from>>3] = 0
+	}
+	for ; from < to; from++ {
+		ClearBit(m, from)
+	}
 }
 
 // zero makes the slot of value i, which is not nested, zero or empty, so that
@@ -53,11 +118,6 @@ func (c *Column) appendZero() {
 	case Array, Map:
 		c.children[0].Truncate(int(c.offsets[i]))
 		c.offsets = append(c.offsets, c.offsets[i])
-	case Struct:
-		for f := range c.children {
-			c.children[f].Truncate(i)
-			c.children[f].AppendNull()
-		}
 	default:
 		c.zero(i)
 	}
@@ -183,8 +243,7 @@ func (c *Column) CloseStruct() {
 	if i >= c.room {
 		c.extend()
 	}
-	c.n = i + 1
-	for k := range c.children {
+	for k := range c.fields() {
 		switch f := &c.children[k]; f.n {
 		case i + 1:
 		case i:
@@ -193,6 +252,7 @@ func (c *Column) CloseStruct() {
 			panic("messages: a field of a struct was appended more than once before CloseStruct")
 		}
 	}
+	c.n = i + 1
 }
 
 // AppendFrom appends value i of o, which has the same type.
@@ -210,8 +270,9 @@ func (c *Column) AppendFrom(o *Column, i int) {
 		c.children[0].AppendRange(&o.children[0], int(o.offsets[i]), int(o.offsets[i+1]))
 		c.CloseList()
 	case Struct:
-		for f := range c.children {
-			c.children[f].AppendFrom(&o.children[f], i)
+		from := o.fields()
+		for f := range c.fields() {
+			c.children[f].AppendFrom(&from[f], i)
 		}
 		c.CloseStruct()
 	default:

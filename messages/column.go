@@ -42,6 +42,9 @@ type Column struct {
 	offsets  []int32  // n+1 of them for kinds with offsets
 	data     []byte
 	children []Column
+	// owed is how many NULLs at the end of a struct column its children do not
+	// have yet; see settle.
+	owed     int
 	validBuf []byte // keeps the bitmap's capacity while valid is nil
 	frozen   bool
 }
@@ -149,7 +152,31 @@ func (c *Column) Str(i int) string {
 
 // Child returns the i-th child: field i of a struct, the elements of an array
 // (0), or the struct<key,value> entries of a map (0).
-func (c *Column) Child(i int) *Column { return &c.children[i] }
+func (c *Column) Child(i int) *Column {
+	if c.owed > 0 {
+		c.settle()
+	}
+	return &c.children[i]
+}
+
+// fields returns the children, in step with the column.
+func (c *Column) fields() []Column {
+	if c.owed > 0 {
+		c.settle()
+	}
+	return c.children
+}
+
+// settle gives the children the NULLs that were appended to a struct column. A
+// column of structs of which only few are not NULL (a union of kinds of events) is
+// filled in runs that way and not field by field.
+func (c *Column) settle() {
+	k := c.owed
+	c.owed = 0
+	for i := range c.children {
+		c.children[i].appendNulls(k)
+	}
+}
 
 // Swap exchanges type, length and buffers with o. Neither may be frozen. The
 // caller of an expression takes its scratch away with it and leaves its own
@@ -163,7 +190,7 @@ func (c *Column) Swap(o *Column) {
 func (c *Column) freeze() {
 	c.frozen = true
 	c.room = 0
-	for i := range c.children {
+	for i := range c.fields() {
 		c.children[i].freeze()
 	}
 }
@@ -189,7 +216,7 @@ func (c *Column) Check() error {
 	case Array, Map:
 		limit = c.children[0].n
 	case Struct:
-		for i := range c.children {
+		for i := range c.fields() {
 			if c.children[i].n != c.n {
 				return fmt.Errorf("messages: struct field %d has %d values, want %d", i, c.children[i].n, c.n)
 			}

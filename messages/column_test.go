@@ -34,7 +34,9 @@ func (p *pair) step(r *rand.Rand, t Type, o *pair) {
 	default:
 		p.add(randomValue(r, t))
 	case 0:
-		p.add(nil)
+		for range 1 + r.IntN(20) {
+			p.add(nil)
+		}
 	case 1:
 		keep := r.IntN(n + 1)
 		p.leavePartial(r, t)

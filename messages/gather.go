@@ -18,8 +18,9 @@ func (c *Column) AppendRange(o *Column, from, to int) {
 		case c.typ.Kind == Boolean:
 			copyBits(c.Bits(), at, o.Bits(), from, count)
 		case c.typ.Kind == Struct:
+			fields := o.fields()
 			for f := range c.children {
-				c.children[f].AppendRange(&o.children[f], from, to)
+				c.children[f].AppendRange(&fields[f], from, to)
 			}
 		}
 	}
@@ -35,7 +36,7 @@ func (c *Column) growBy(count int) {
 		return
 	}
 	c.mustBeWritable()
-	for f := range c.children {
+	for f := range c.fields() {
 		c.children[f].Truncate(c.n)
 	}
 	if c.valid != nil {
@@ -78,8 +79,9 @@ func (c *Column) AppendSelected(o *Column, rows []int32) {
 		c.gatherLists(o, rows)
 	case Struct:
 		c.growBy(len(rows))
+		fields := o.fields()
 		for f := range c.children {
-			c.children[f].AppendSelected(&o.children[f], rows)
+			c.children[f].AppendSelected(&fields[f], rows)
 		}
 	case Boolean:
 		c.growBy(len(rows))

@@ -19,7 +19,7 @@ func (c *Column) reset(t *Type) {
 	if t.Kind != c.typ.Kind || (t.Kind >= Array || t.Kind == Decimal || t.Kind == Null) && !sameType(&c.typ, t) {
 		c.retype(t)
 	}
-	c.n = 0
+	c.n, c.owed = 0, 0
 	c.valid = nil
 	c.room = c.limit
 	c.data = c.data[:0]
@@ -52,7 +52,7 @@ func sameType(a, b *Type) bool {
 // retype gives c the type t; the caller empties the column.
 func (c *Column) retype(t *Type) {
 	c.typ = *t
-	c.n = 0
+	c.n, c.owed = 0, 0
 	if t.Kind.HasOffsets() && cap(c.offsets) == 0 {
 		c.offsets = make([]int32, 1, minWords)
 	}
@@ -155,7 +155,7 @@ func (c *Column) Resize(n int) {
 	case String, Binary, Array, Map:
 		c.offsets = c.offsets[:n+1]
 	case Struct:
-		for i := range c.children {
+		for i := range c.fields() {
 			c.children[i].Resize(n)
 		}
 	}
@@ -262,6 +262,7 @@ func (c *Column) Truncate(n int) {
 	if n > c.n {
 		return
 	}
+	drop := c.n - n
 	c.n = n
 	switch c.typ.Kind {
 	case String, Binary:
@@ -271,6 +272,11 @@ func (c *Column) Truncate(n int) {
 		c.offsets = c.offsets[:n+1]
 		c.children[0].Truncate(int(c.offsets[n]))
 	case Struct:
+		if c.owed > 0 && c.owed >= drop {
+			c.owed -= drop // the children are shorter
+			break
+		}
+		c.owed = 0
 		for k := range c.children {
 			c.children[k].Truncate(n)
 		}
