@@ -82,7 +82,7 @@ func New(cfg Config) *Generator {
 	cfg.Group = max(cfg.Group, 1)
 	g := &Generator{cfg: cfg}
 	r := random{1 << 63}
-	g.padding = make([]byte, 1<<20)
+	g.padding = make([]byte, 16<<10) // stays in the first cache
 	for i := range g.padding {
 		g.padding[i] = 'a' + byte(r.below(26))
 	}
@@ -251,7 +251,7 @@ func (r *random) pick(words []string) string { return words[r.below(uint64(len(w
 // price is in cents, from 100 to 10^8, its logarithm evenly distributed.
 func (r *random) price() int64 {
 	u := float64(r.next()>>11) / (1 << 53)
-	return int64(math.Round(math.Pow(10, 6*u) * 100))
+	return int64(math.Round(math.Exp(6*math.Ln10*u) * 100))
 }
 
 // text appends 3 to limit-1 letters, some of them spaces, none at either end.
