@@ -25,11 +25,17 @@ type sink struct {
 	log          *slog.Logger
 }
 
-func newSink(c connectors.SinkConfig) (*sink, error) {
+// newSink makes the sink of a stream or of a bucket.
+func newSink(c connectors.SinkConfig) (connectors.Sink, error) {
+	if c.Options.Has("bucket") || c.Options.Has("key") {
+		return newKVSink(c)
+	}
+	return newStreamSink(c)
+}
+
+func newStreamSink(c connectors.SinkConfig) (*sink, error) {
 	v := c.Options
 	switch {
-	case v.Has("bucket") || v.Has("key"):
-		return nil, fault.New(fault.Config, "bucket, key: writing to a key-value bucket is not available yet; give stream and subject")
 	case v.Bool("exclusive"):
 		return nil, fault.New(fault.Config, "exclusive: fencing every row is not available yet; leave the option out")
 	case !v.Has("stream") || !v.Has("subject"):
