@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -90,17 +90,25 @@ type committer struct {
 	baseRows  uint64         // progress then
 	marker    uint64         // sequence of our marker
 	committed messages.Epoch // the last epoch it was moved to
-	begun     map[messages.Epoch]uint64
+	begun     map[messages.Epoch]begun
+	scanFrom  uint64 // where a restart begins to read, as of the last commit record
+	settled   uint64 // progress when nothing from there on mattered, at the latest
 	// adoption maps rows that an earlier attempt has published to 0, or to 1 + the
 	// epoch of the last cut before the row was met again.
 	adoption map[messages.ID128]messages.Epoch
+}
+
+// begun is what Begin notes.
+type begun struct {
+	highest uint64 // L of the epoch
+	rows    uint64 // progress
 }
 
 func newCommitter(s *sink, r connectors.WriteRequest) *committer {
 	c := &committer{
 		sink: s, req: r, exact: r.Offer.Guarantee == connectors.ExactlyOnce, nonce: nuid.Next(),
 		tag:  fmt.Sprintf("%s/%s@%016x", escaped(r.Query), escaped(r.Sink), r.Incarnation.Hi),
-		wake: make(chan struct{}, 1), begun: map[messages.Epoch]uint64{},
+		wake: make(chan struct{}, 1), begun: map[messages.Epoch]begun{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -206,7 +214,7 @@ func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch,
 	case mine && old.Epoch == epoch:
 		from, created = old.ScanFrom, old.Created
 	}
-	if err := checkTail(info, created, from); err != nil {
+	if err := c.checkTail(info, created, from); err != nil {
 		return err
 	}
 	m := c.newMarker(epoch, from)
@@ -214,56 +222,6 @@ func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch,
 		return err
 	}
 	return c.adopt(ctx, l, tok, from, at)
-}
-
-// checkTail refuses the guarantee when rows of interrupted epochs cannot be
-// found any more.
-func checkTail(info *jetstream.StreamInfo, created time.Time, from uint64) error {
-	name := info.Config.Name
-	if err := checkIdentity(info, created); err != nil {
-		return err
-	}
-	if from > info.State.LastSeq+1 {
-		err := fault.New(fault.Config, "exactly_once: stream %s ends at sequence %d, the checkpoint knows of %d; the stream was restored from an older copy; "+
-			"run the query once with guarantee = 'at_least_once'", name, info.State.LastSeq, from-1)
-		return fault.WithClass(err, classBeyondEnd)
-	}
-	if info.State.FirstSeq > from {
-		err := fault.New(fault.Config, "exactly_once: stream %s was trimmed to sequence %d, but rows published from sequence %d on must be looked at to avoid duplicates; "+
-			"give the stream larger limits; to go on now, accept possible duplicates by running once with guarantee = 'at_least_once'", name, info.State.FirstSeq, from)
-		return fault.WithClass(err, classTrimmed)
-	}
-	return nil
-}
-
-// checkIdentity refuses the guarantee for a stream that was re-created.
-func checkIdentity(info *jetstream.StreamInfo, created time.Time) error {
-	if info.Created.Equal(created) {
-		return nil
-	}
-	err := fault.New(fault.Config, "exactly_once: stream %s was deleted and re-created at %s; what the query had published is gone; "+
-		"start the query afresh, or run it once with guarantee = 'at_least_once'", info.Config.Name, formatCreated(info.Created))
-	return fault.WithClass(err, classRecreated)
-}
-
-// checkStream looks the stream up and verifies that it suits.
-func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.StreamInfo, error) {
-	info, err := l.info(ctx, &c.sink.stream)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkRetention(info, "sink"); err != nil {
-		return nil, err
-	}
-	filter := c.sink.subject.filter()
-	for _, s := range info.Config.Subjects {
-		if covers(s, filter) {
-			return info, nil
-		}
-	}
-	err = fault.New(fault.Config, "stream %s does not take subject %s (it takes %v); add it with: nats stream edit %s --subjects '%s,...'",
-		info.Config.Name, c.sink.subject.text, info.Config.Subjects, info.Config.Name, filter)
-	return nil, fault.WithClass(err, classSubject)
 }
 
 // adopt reads the end of the stream.
@@ -289,7 +247,7 @@ func (c *committer) adopt(ctx context.Context, l *link, tok *token, from, marker
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.adoption, c.base, c.marker = found, max(end, c.base), marker
+	c.adoption, c.base, c.marker, c.scanFrom = found, max(end, c.base), marker, from
 	c.unmet.Store(int64(len(found)))
 	return nil
 }
@@ -348,7 +306,7 @@ func (c *committer) Begin(e messages.Epoch) {
 	for _, w := range c.snapshot() {
 		l = max(l, w.begin(e))
 	}
-	c.begun[e] = l
+	c.begun[e] = begun{highest: l, rows: c.progress.Load()}
 }
 
 // Prepare implements connectors.Committer.
@@ -358,12 +316,11 @@ func (c *committer) Prepare(_ context.Context, e messages.Epoch, tokens []connec
 	if c.err != nil || !c.exact {
 		return nil, c.err
 	}
-	l, ok := c.begun[e]
+	b, ok := c.begun[e]
 	if !ok {
 		return nil, fault.New(fault.Internal, "Prepare of epoch %d of a nats sink without Begin", e)
 	}
-	delete(c.begun, e)
-	t := token{Created: c.created, ScanFrom: l + 1}
+	t := token{Created: c.created, ScanFrom: b.highest + 1}
 	for _, text := range tokens {
 		var part writerToken
 		if err := json.Unmarshal(text, &part); err != nil {
@@ -423,7 +380,11 @@ func (c *committer) Commit(ctx context.Context, e messages.Epoch, t connectors.T
 		return err
 	}
 	c.mu.Lock()
-	c.marker, c.committed = seq, e
+	c.marker, c.committed, c.scanFrom = seq, e, tok.ScanFrom
+	if b, ok := c.begun[e]; ok {
+		c.settled = b.rows
+	}
+	maps.DeleteFunc(c.begun, func(b messages.Epoch, _ begun) bool { return b <= e })
 	c.mu.Unlock()
 	c.readEnd(ctx, l)
 	return nil
@@ -454,7 +415,11 @@ func (c *committer) readEnd(ctx context.Context, l *link) {
 	if err != nil || !info.Created.Equal(created) {
 		return // whoever needs the stream reports it
 	}
-	end := info.State.LastSeq
+	c.moveBase(info.State.LastSeq)
+}
+
+// moveBase notes that end was given out before any row that is sent from now on.
+func (c *committer) moveBase(end uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.base = max(c.base, end)

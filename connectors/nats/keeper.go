@@ -304,10 +304,7 @@ func (c *committer) verify(ctx context.Context, l *link) error {
 	if err != nil || !c.exact {
 		return err
 	}
-	c.mu.Lock()
-	created := c.created
-	c.mu.Unlock()
-	if err := checkIdentity(info, created); err != nil {
+	if err := c.checkScanFrom(info); err != nil {
 		return err
 	}
 	m, _, err := l.readMarker(ctx, c.markerSubject())
@@ -344,7 +341,7 @@ func (c *committer) resolve(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
-	if err := checkTail(info, created, from); err != nil {
+	if err := c.checkTail(info, created, from); err != nil {
 		return err
 	}
 	_, err = l.scan(ctx, scanConfig{stream: c.sink.stream.name, from: from, tag: c.tag}, func(id messages.ID128, seq uint64) {

@@ -23,6 +23,9 @@ const (
 	classSubject       = "NATS_SUBJECT_NOT_IN_STREAM"
 	classFenced        = "NATS_SINK_FENCED"
 	classTrimmed       = "NATS_SINK_TRIMMED"
+	classUnsuitable    = "NATS_STREAM_UNSUITABLE"
+	classVersion       = "NATS_SERVER_VERSION"
+	classExclusive     = "NATS_SINK_NOT_EXCLUSIVE"
 )
 
 // streamSpec names a stream and says what to do when it is missing.
