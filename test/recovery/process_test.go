@@ -18,24 +18,35 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// binaries builds streamd and nats-server once per test run.
+// binaries builds the programs once per test run: streamd with its fault
+// points, nats-server, and toxiproxy from its own module.
 var binaries = sync.OnceValues(func() (map[string]string, error) {
 	dir, err := os.MkdirTemp("", "streamd-recovery")
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]string{"dir": dir}
-	for name, pkg := range map[string]string{"streamd": "../../cmd/streamd", "nats-server": "github.com/nats-io/nats-server/v2"} {
-		path := filepath.Join(dir, name)
-		cmd := exec.Command("go", "build", "-o", path, pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if text, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+	for name, args := range map[string][]string{
+		"streamd":     {"build", "-tags", "fault", "-o", filepath.Join(dir, "streamd"), "../../cmd/streamd"},
+		"nats-server": {"build", "-o", filepath.Join(dir, "nats-server"), "github.com/nats-io/nats-server/v2"},
+	} {
+		if err := build(args...); err != nil {
+			return nil, err
 		}
-		out[name] = path
+		out[name] = filepath.Join(dir, name)
 	}
 	return out, nil
 })
+
+// build runs the go command without cgo.
+func build(args ...string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, text)
+	}
+	return nil
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -45,11 +56,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// command says how a child is started.
+type command struct {
+	name, path string
+	args       []string
+	env        []string // in addition to the test's own
+}
+
 // process is a child that can be killed and started again.
 type process struct {
 	name string
 	cmd  *exec.Cmd
-	done chan error
+	done chan struct{} // closed when the child has ended
+	err  error         // how; set before done is closed
 	out  *output
 }
 
@@ -71,57 +90,89 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// said returns an error until the process has printed the text.
-func (p *process) said(text string) error {
-	if !strings.Contains(p.out.String(), text) {
-		return fmt.Errorf("%s has not said %q yet", p.name, text)
+// said returns an error until the process has printed the text n times.
+func (p *process) said(text string, n int) error {
+	if got := strings.Count(p.out.String(), text); got < n {
+		return fmt.Errorf("%s has said %q %d times, not %d times yet\n%s", p.name, text, got, n, p.tail())
 	}
 	return nil
 }
 
-func startProcess(t *testing.T, name, path string, args ...string) *process {
+func startProcess(t *testing.T, c command) *process {
 	t.Helper()
-	p := &process{name: name, cmd: exec.Command(path, args...), done: make(chan error, 1), out: &output{}}
+	p := &process{name: c.name, cmd: exec.Command(c.path, c.args...), done: make(chan struct{}), out: &output{}}
+	p.cmd.Env = append(os.Environ(), c.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { p.done <- p.cmd.Wait() }()
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // usually it has ended
+		<-p.done
+	})
 	return p
+}
+
+// signal sends a signal to a process that runs.
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	select {
+	case <-p.done:
+		t.Fatalf("%s ended by itself: %v\n%s", p.name, p.err, p.tail())
+	default:
+	}
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // kill ends the process at once and waits for it.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
+	p.signal(t, syscall.SIGKILL)
+	<-p.done
+	if !p.wasKilled() {
+		t.Fatalf("%s ended by itself instead of being killed: %v\n%s", p.name, p.err, p.tail())
+	}
+}
+
+// ended reports whether the process ends by itself within the limit.
+func (p *process) ended(limit time.Duration) bool {
 	select {
-	case err := <-p.done:
-		t.Fatalf("%s ended by itself: %v\n%s", p.name, err, p.tail())
+	case <-p.done:
+		return true
 	default:
 	}
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+	select {
+	case <-p.done:
+		return true
+	case <-time.After(limit):
+		return false
 	}
-	if err := <-p.done; err == nil {
-		t.Fatalf("%s ended in good order instead of being killed\n%s", p.name, p.tail())
-	}
+}
+
+// wasKilled reports whether the process, which has ended, was ended by SIGKILL.
+func (p *process) wasKilled() bool {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // terminate asks the process to drain and waits for a good end.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-p.done:
-		if err != nil {
-			t.Fatalf("%s did not drain: %v\n%s", p.name, err, p.tail())
-		}
-	case <-time.After(30 * time.Second):
+	p.signal(t, syscall.SIGTERM)
+	if !p.ended(30 * time.Second) {
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // for the stacks
-		err := <-p.done
-		t.Fatalf("%s did not drain within 30 s: %v\n%s", p.name, err, p.tail())
+		<-p.done
+		t.Fatalf("%s did not drain within 30 s: %v\n%s", p.name, p.err, p.out.String())
+	}
+	if p.err != nil {
+		t.Fatalf("%s did not drain: %v\n%s", p.name, p.err, p.tail())
 	}
 }
 
@@ -141,22 +192,30 @@ type server struct {
 
 func startServer(t *testing.T, path string) *server {
 	t.Helper()
+	s := &server{t: t, path: path, dir: t.TempDir(), port: freePort(t)}
+	s.start()
+	return s
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, path: path, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.start()
-	return s
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 func (s *server) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.port) }
 
 func (s *server) start() {
-	s.proc = startProcess(s.t, "nats-server", s.path, "-js", "-sd", s.dir, "-a", "127.0.0.1", "-p", fmt.Sprint(s.port))
+	s.proc = startProcess(s.t, command{
+		name: "nats-server", path: s.path, args: []string{"-js", "-sd", s.dir, "-a", "127.0.0.1", "-p", fmt.Sprint(s.port)},
+	})
 }
 
 func (s *server) restart() {
@@ -171,6 +230,7 @@ func (s *server) connect() (*nats.Conn, jetstream.JetStream) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		s.t.Fatal(err)
@@ -183,17 +243,23 @@ func eventually(t *testing.T, what string, limit time.Duration, f func(ctx conte
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		err := f(ctx)
 		if err == nil {
 			return
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !pause(ctx, 20*time.Millisecond) {
 			t.Fatalf("%s: %v", what, err)
 		}
+	}
+}
+
+// pause waits and reports whether the context still holds.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -1,0 +1,131 @@
+package recovery
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/epochs/badgerstore"
+)
+
+// cut is what a commit record says about the input.
+type cut struct {
+	record    *epochs.Record
+	next      [partitions]uint64 // sequence each partition goes on at
+	watermark [partitions]int64
+	rows      uint64 // read so far
+}
+
+// covers reports whether a row is before the cut.
+func (c *cut) covers(x *row) bool { return x.Seq < c.next[x.Part] }
+
+// combined is the watermark of all partitions.
+func (c *cut) combined() int64 {
+	wm := c.watermark[0]
+	for _, w := range c.watermark[1:] {
+		wm = min(wm, w)
+	}
+	return wm
+}
+
+// readCut reads the newest commit record of a query from a copy of its store:
+// the child shall find what the killed one has left, not what a reader made of it.
+func (r *rig) readCut(query string) *cut {
+	r.t.Helper()
+	from := filepath.Join(r.dir, "queries", query, "state")
+	if _, err := os.Stat(from); err != nil {
+		return nil // the child was killed before it had made it
+	}
+	dir := filepath.Join(r.t.TempDir(), "state")
+	if text, err := exec.Command("cp", "-r", "--sparse=always", from, dir).CombinedOutput(); err != nil {
+		r.t.Fatalf("copy %s: %v\n%s", from, err, text)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // temporary
+	s, err := badgerstore.Open(r.t.Context(), dir, badgerstore.Options{})
+	if err != nil {
+		r.t.Fatalf("open the store of %s after a kill: %v", query, err)
+	}
+	defer s.Close() //nolint:errcheck // a copy
+	records, _, err := s.Committed(r.t.Context())
+	if err != nil {
+		r.t.Fatalf("commit records of %s after a kill: %v", query, err)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	rec, err := epochs.DecodeRecord(records[0].Data)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := &cut{record: rec}
+	for _, src := range rec.Sources {
+		var p int
+		if _, err := fmt.Sscanf(src.Partition, "in.%d", &p); err != nil {
+			r.t.Fatalf("partition %q: %v", src.Partition, err)
+		}
+		var pos struct {
+			NextSeq uint64 `json:"next_seq"`
+		}
+		if err := json.Unmarshal(src.Offset, &pos); err != nil {
+			r.t.Fatal(err)
+		}
+		c.next[p], c.watermark[p] = pos.NextSeq, int64(src.Watermark)
+		c.rows += src.Rows
+	}
+	return c
+}
+
+// inspect checks the newest commit record of a lane whose child is dead: it
+// follows from the one seen before, its counters balance, and what is visible
+// agrees with it.
+func (r *rig) inspect(l lane, in *input, final bool) {
+	r.t.Helper()
+	c := r.readCut(l.name)
+	if c == nil {
+		return
+	}
+	bad := problems{}
+	if old := r.cuts[l.name]; old != nil {
+		follows(old, c, bad)
+	}
+	r.cuts[l.name] = c
+	for _, n := range c.record.Counters {
+		// Out is 1 to 1 only in stateless operators; a stateful one absorbs.
+		if n.Absorbed > 0 && n.In != n.Filtered+n.Late+n.Bad+n.Deduplicated+n.Absorbed {
+			bad.add("unbalanced", "%+v", n)
+		}
+	}
+	covered := uint64(0)
+	for i := range in.rows {
+		if c.covers(&in.rows[i]) {
+			covered++
+		}
+	}
+	if covered != c.rows {
+		bad.add("miscounted", "the record covers %d rows and says %d", covered, c.rows)
+	}
+	if final && covered != uint64(len(in.rows)) {
+		bad.add("uncommitted", "%d of %d rows after a drain", uint64(len(in.rows))-covered, len(in.rows))
+	}
+	for sort, texts := range l.prefix(r, in, c) {
+		bad[sort] = append(bad[sort], texts...)
+	}
+	if len(bad) > 0 {
+		r.t.Fatalf("query %s, epoch %d of attempt %d:\n%s%s", l.name, c.record.Epoch, c.record.Attempt, bad, r.child.tail())
+	}
+}
+
+// follows checks that nothing has gone back between two records.
+func follows(old, c *cut, bad problems) {
+	if c.record.Epoch < old.record.Epoch || c.record.Attempt < old.record.Attempt || c.record.Incarnation != old.record.Incarnation {
+		bad.add("gone back", "epoch %d of attempt %d after epoch %d of attempt %d", c.record.Epoch, c.record.Attempt, old.record.Epoch, old.record.Attempt)
+	}
+	for p := range partitions {
+		if c.next[p] < old.next[p] || c.watermark[p] < old.watermark[p] {
+			bad.add("gone back", "partition %d: sequence %d watermark %d after %d and %d", p, c.next[p], c.watermark[p], old.next[p], old.watermark[p])
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package recovery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	partitions  = 4
+	inputStream = "INPUT"
+)
+
+// feed publishes rows to the input stream, all the while and in one order, and
+// writes each into the log once it is acknowledged.
+type feed struct {
+	r    *rig
+	rng  *rand.Rand
+	js   jetstream.JetStream
+	rate int // rows per second
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	// For the publishing goroutine, or for the test once it has ended.
+	n      [partitions]int64
+	newest [partitions]int64
+
+	mu  sync.Mutex // guards the log
+	log input
+}
+
+// startFeed publishes until halt.
+func startFeed(r *rig, rate int) *feed {
+	_, js := r.srv.connect()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	f := &feed{r: r, rng: rand.New(rand.NewPCG(r.rng.Uint64(), 2)), js: js, rate: rate, stop: cancel}
+	f.log.init()
+	f.done.Go(func() { f.run(ctx) })
+	return f
+}
+
+// run keeps to the rate on average: an outage of the server is made up for.
+func (f *feed) run(ctx context.Context) {
+	const step = 4 * time.Millisecond
+	owed := 0.0
+	last := time.Now()
+	for pause(ctx, step) {
+		now := time.Now()
+		owed = min(owed+now.Sub(last).Seconds()*float64(f.rate), float64(f.rate)) // at most a second's worth
+		last = now
+		for ; owed >= 1 && ctx.Err() == nil; owed-- {
+			f.publish(ctx, f.next())
+		}
+	}
+}
+
+// next makes a row: usually one that keeps the delay, one in a hundred behind
+// its own partition's watermark, and now and then one from a clock that is wrong.
+func (f *feed) next() row {
+	p := f.rng.IntN(partitions)
+	x := row{Part: p, ID: f.n[p]*partitions + int64(p), K: fmt.Sprintf("k%d", f.rng.IntN(10)), V: f.rng.Int64N(1000)}
+	f.n[p]++
+	f.newest[p] = max(f.newest[p], time.Now().UnixMicro())
+	switch n := f.rng.IntN(1000); {
+	case n < 10:
+		x.Micros = f.newest[p] - delayMicros - f.rng.Int64N(4*windowMicros)
+	case n == 10:
+		x.Micros = f.newest[p] + time.Hour.Microseconds()
+	default:
+		x.Micros = f.newest[p] - f.rng.Int64N(delayMicros*9/10)
+	}
+	return x
+}
+
+// publish sends a row until the server has it; the message id makes a repeated
+// attempt harmless. A row that was cut off is sent again by halt.
+func (f *feed) publish(ctx context.Context, x row) {
+	data, err := json.Marshal(x)
+	if err != nil {
+		panic(err) // the type has no values that cannot be encoded
+	}
+	m := nats.NewMsg(fmt.Sprintf("in.%d", x.Part))
+	m.Data = data
+	for {
+		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
+		ack, err := f.js.PublishMsg(try, m, jetstream.WithMsgID(fmt.Sprint(x.ID)))
+		cancel()
+		if err == nil {
+			x.Seq = ack.Sequence
+			f.mu.Lock()
+			f.log.add(x)
+			f.mu.Unlock()
+			return
+		}
+		if f.r.t.Context().Err() != nil || !pause(f.r.t.Context(), 5*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// halt ends the feed, with a row in each partition that moves all of them past
+// the last window, and returns the whole input.
+func (f *feed) halt() *input {
+	f.stop()
+	f.done.Wait()
+	last := time.Now().UnixMicro() + 5*windowMicros
+	for p := range partitions {
+		f.publish(f.r.t.Context(), row{Part: p, ID: f.n[p]*partitions + int64(p), K: "last", V: 1, Micros: last})
+		f.n[p]++
+	}
+	return f.snapshot()
+}
+
+// snapshot is what is in the log.
+func (f *feed) snapshot() *input {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := f.log
+	in.rows = in.rows[:len(in.rows):len(in.rows)]
+	return &in
+}
