@@ -89,12 +89,44 @@ type WriteRequest struct {
 	Offer       Offer
 	// KeyColumns are the columns that identify a row in update mode, else nil.
 	KeyColumns []int
+	// Stash keeps rows in the checkpoint until their epoch has committed. It is there
+	// from Open to Close. The engine always gives one.
+	Stash Stash
+	// AskEpoch, if not nil, asks for an epoch before the interval is over, because
+	// the rows of the open one come near a limit of the sink. It does not block, may
+	// be called from any goroutine until Close returns, and asking again before the
+	// marker comes changes nothing. Rows that are on their way to the sink still
+	// come before the marker.
+	AskEpoch func()
 	// OnRetrying, if not nil, takes what the committer has to say about the outside
 	// system: the reason when it starts to wait for it, Recover included, and ""
 	// once rows can be written again. It may be called from any goroutine until
 	// Close returns and does not block.
 	OnRetrying func(reason string)
 }
+
+// Stash keeps bytes in the checkpoint of an epoch, for committers that publish
+// rows after the commit; package held does it for them. What is put becomes part
+// of the epoch with its commit record, is verified when it is loaded, and is
+// forgotten when it can no longer be needed. Its methods are safe for concurrent
+// use.
+type Stash interface {
+	// Put makes data part of epoch e: it is durable before the commit record of e
+	// is. It is called from a Flush or the Prepare of that epoch, which does not
+	// return before it, and at most once for each epoch and part. part is less than
+	// MaxStashParts, and usually the subtask. data may be changed once Put returns.
+	// The kind of the error says whether another attempt may help.
+	Put(ctx context.Context, e messages.Epoch, part uint16, data []byte) error
+	// Load calls f with the parts of a committed epoch in ascending order: of the
+	// newest epoch, or of the one before it if the attempt has not confirmed that one
+	// by Commit or Recover. An epoch without parts is not an error. A part that is
+	// missing or damaged is one, before f sees it, and ends the query. data is valid
+	// during the call. An error of f ends the call and is returned as it is.
+	Load(ctx context.Context, e messages.Epoch, f func(part uint16, data []byte) error) error
+}
+
+// MaxStashParts bounds the part numbers of a Stash.
+const MaxStashParts = 1 << 15
 
 // Token is what a sink needs to finish or repeat an epoch. It is stored in the
 // commit record; its encoding (JSON) is the sink's own.

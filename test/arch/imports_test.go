@@ -57,7 +57,8 @@ var layers = []layer{
 	{"connectors", contract[:3], support},
 	{"connectors/all", []string{"messages/...", "connectors/..."}, support},
 	{"connectors/connectortest", append([]string{"connectors/format/..."}, contract...), support},
-	{"connectors/...", contract, support},
+	{"connectors/held", contract, support},
+	{"connectors/...", append([]string{"connectors/held"}, contract...), support},
 
 	{"epochs", []string{"messages/..."}, support},
 	{"epochs/...", []string{"messages/...", "epochs"}, support},
@@ -140,7 +141,7 @@ var owners = []owner{
 	{"github.com/nats-io", []string{"connectors/nats/...", "cmd/streamd/...", "examples/..."}, true},
 	{"google.golang.org/protobuf", []string{"messages/wire"}, false},
 	{"github.com/valyala/fastjson", []string{"connectors/format/json", "runtime/internal/expr/..."}, false},
-	{"github.com/zeebo/xxh3", []string{"messages/...", "epochs", "actors", "actors/operator/..."}, true},
+	{"github.com/zeebo/xxh3", []string{"messages/...", "epochs", "connectors/held", "actors", "actors/operator/..."}, true},
 	{"github.com/klauspost/compress", []string{"messages/wire", "epochs", "connectors/file"}, false},
 	{"github.com/prometheus/client_golang", []string{"runtime/...", "cmd/streamd/..."}, true},
 	{"github.com/alecthomas/kong", []string{"cmd/streamd/..."}, false},
@@ -163,7 +164,7 @@ func isStd(p string) bool {
 
 // isClient reports whether dir may have a client library of its own.
 func isClient(dir string) bool {
-	return strings.HasPrefix(dir, "connectors/") && !matchesAny([]string{"connectors/option", "connectors/format", "connectors/all"}, dir)
+	return strings.HasPrefix(dir, "connectors/") && !matchesAny([]string{"connectors/option", "connectors/format", "connectors/held", "connectors/all"}, dir)
 }
 
 // checkOwners holds outside libraries to the table owners.
