@@ -30,6 +30,10 @@ const (
 	// flushed and compacted. Measured with packs: with 2 MiB the log grew to 40
 	// times the live data before the first collection, with 256 KiB to 10 times.
 	memTableSize = 256 << 10
+	// baseTableSize steers a buffer of twice its size that every flush of a memory
+	// table takes and that stays for a while: with 2 MiB it was half of the memory
+	// of a process with 100 queries.
+	baseTableSize = 256 << 10
 	valueLogSize = 16 << 20
 	// valueThreshold is from where on values go to the value log.
 	valueThreshold = 1 << 10
@@ -151,7 +155,7 @@ func (s *Store) badgerOptions() badger.Options {
 		WithNumVersionsToKeep(1).
 		WithMemTableSize(memTableSize).
 		WithNumMemtables(2).
-		WithBaseTableSize(2 << 20).
+		WithBaseTableSize(baseTableSize).
 		WithNumLevelZeroTables(2).
 		WithNumLevelZeroTablesStall(8).
 		WithValueThreshold(valueThreshold).
