@@ -34,7 +34,7 @@ const (
 	// table takes and that stays for a while: with 2 MiB it was half of the memory
 	// of a process with 100 queries.
 	baseTableSize = 256 << 10
-	valueLogSize = 16 << 20
+	valueLogSize  = 16 << 20
 	// valueThreshold is from where on values go to the value log.
 	valueThreshold = 1 << 10
 	newest         = math.MaxUint64 // read timestamp: everything
