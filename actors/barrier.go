@@ -212,7 +212,7 @@ func (s *subtask) finishSaving() {
 
 // counters copies the row counters of the chain's operators as of the marker.
 func (s *subtask) counters() []epochs.Counters {
-	out := make([]epochs.Counters, 0, s.chain.Len())
+	out := make([]epochs.Counters, 0, s.chain.Len()+2)
 	for i := range s.chain.Len() {
 		l := s.chain.Link(i)
 		c := *l.Task.Counters
@@ -223,5 +223,5 @@ func (s *subtask) counters() []epochs.Counters {
 		}
 		out = append(out, c)
 	}
-	return out
+	return s.ends.append(out, s.stage)
 }

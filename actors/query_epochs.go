@@ -177,6 +177,9 @@ func (q *queryActor) writeRecord(e, prev messages.Epoch) {
 	o := q.open[e]
 	dropped := q.dropChains(e)
 	rec := q.record(o, e, prev)
+	if q.closing {
+		return // its rows do not add up
+	}
 	o.record = rec
 	sinks := append([]*sinkRef(nil), q.sinks...)
 	tokens := q.tokens(o)
@@ -255,6 +258,7 @@ func (q *queryActor) record(o *openEpoch, e, prev messages.Epoch) *epochs.Record
 	}
 	rec.Ranges = q.ranges(o.acks)
 	q.keepAbsent(rec)
+	q.account(sums, o)
 	for _, c := range sums {
 		c.AddRows(q.base[c.Operator])
 		rec.Counters = append(rec.Counters, *c)

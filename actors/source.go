@@ -114,6 +114,7 @@ func (s *subtask) takePolled() bool {
 	n := s.nodes[0]
 	n.BytesIn.Add(int64(m.slot.PayloadBytes))
 	n.Bad.Add(int64(len(m.slot.Bad)))
+	s.ends.refused(len(m.slot.Bad))
 	s.badRecords(m.slot)
 	moved := len(m.slot.Next) > 0 && !bytes.Equal(src.offset, m.slot.Next)
 	if moved {

@@ -57,6 +57,7 @@ type subtask struct {
 	outlet []*outlet // all outlets, by index
 	wm     messages.EventTime
 	chain  *operator.Chain
+	ends   endCounters
 	// silence is what the consumers are to be told as soon as the chain is at rest.
 	silence silence
 	quiet   bool   // they have been told that the subtask is idle
@@ -286,6 +287,7 @@ func (s *subtask) accept(k int, in *inlet, el messages.Element) {
 // without operators.
 func (s *subtask) deliver(input int, b *messages.Batch) {
 	s.stageIn().RowsIn.Add(int64(b.Rows()))
+	s.ends.delivered(b)
 	s.chain.Deliver(input, b)
 }
 
@@ -371,6 +373,7 @@ func (s *subtask) returnCredit(in *inlet, batches, bytes int) {
 // Emit takes a batch that leaves the chain (operator.ChainOutput).
 func (s *subtask) Emit(b *messages.Batch) {
 	s.lastNode().RowsOut.Add(int64(b.Rows()))
+	s.ends.emitted(b)
 	if s.catchUp {
 		s.tellChanged()
 	}

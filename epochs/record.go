@@ -88,11 +88,15 @@ type Chain struct {
 	BaseBytes, DeltaBytes int64
 }
 
-// Counters account for the rows of one operator since the query first started:
-// In = Emitted1 + Filtered + Late + Bad + Deduplicated + Absorbed.
+// Counters account for the rows of one node of the query, a source, an operator
+// or a sink, since the query first started; see Balance.
 type Counters struct {
 	Operator string
-	In, Out  uint64
+	// Rule and Inputs let the counters be checked. Inputs are the nodes whose rows
+	// the node takes, all of them and nothing else; nil: not to be checked.
+	Rule    RowRule
+	Inputs  []string
+	In, Out uint64
 	// Late rows were behind the watermark; Filtered ones failed a predicate or a
 	// rule; Bad ones raised an error and were not kept; Absorbed ones went into
 	// state; Deduplicated ones had been seen.

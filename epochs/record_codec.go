@@ -92,8 +92,10 @@ func recordToWire(r *Record) *wire.CommitRecord {
 		m.Sinks = append(m.Sinks, &wire.CommitSink{Sink: s.Sink, Epoch: uint64(s.Epoch), Token: s.Token})
 	}
 	m.Chains = chainsToWire(r.Epoch, r.Chains)
-	for _, c := range r.Counters {
+	for i := range r.Counters {
+		c := &r.Counters[i]
 		m.Counters = append(m.Counters, &wire.CommitCounters{
+			Rule: uint32(c.Rule), Inputs: c.Inputs,
 			Operator: c.Operator, In: c.In, Out: c.Out,
 			Late: c.Late, Filtered: c.Filtered, Bad: c.Bad, Absorbed: c.Absorbed, Deduplicated: c.Deduplicated,
 			Adopted: c.Adopted, Evicted: c.Evicted, StateRows: c.StateRows, StateBytes: c.StateBytes,
@@ -176,11 +178,14 @@ func recordFromWire(m *wire.CommitRecord) (*Record, error) {
 		return nil, err
 	}
 	for _, c := range m.GetCounters() {
+		if c.GetRule() > math.MaxUint8 {
+			return nil, fmt.Errorf("counters of operator %q: rule %d", c.GetOperator(), c.GetRule())
+		}
 		r.Counters = append(r.Counters, Counters{
 			Operator: c.GetOperator(), In: c.GetIn(), Out: c.GetOut(),
 			Late: c.GetLate(), Filtered: c.GetFiltered(), Bad: c.GetBad(), Absorbed: c.GetAbsorbed(), Deduplicated: c.GetDeduplicated(),
 			Adopted: c.GetAdopted(), Evicted: c.GetEvicted(), StateRows: c.GetStateRows(), StateBytes: c.GetStateBytes(),
-			Watermark: watermarkFromWire(c.Watermark),
+			Watermark: watermarkFromWire(c.Watermark), Rule: RowRule(c.GetRule()), Inputs: c.GetInputs(),
 		})
 	}
 	for _, w := range m.GetRanges() {

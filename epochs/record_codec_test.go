@@ -35,7 +35,7 @@ func sampleRecord() *epochs.Record {
 			{Operator: "a", Group: 7, Base: 1, Last: 1, Segments: 1, Sum: 1},
 			{Operator: "a", Group: math.MaxUint16, Base: 119, Last: math.MaxUint64},
 		},
-		Counters: []epochs.Counters{{Operator: "a", In: 1, Out: 2, Late: 3, Filtered: 4, Bad: 5, Absorbed: 6, Deduplicated: 7, Adopted: 8, Evicted: 9, StateRows: 10, StateBytes: 11, Watermark: -12}, {Operator: "b", Watermark: messages.NoEventTime}},
+		Counters: []epochs.Counters{{Operator: "a", Rule: epochs.IntoState, Inputs: []string{"b", "c"}, In: 1, Out: 2, Late: 3, Filtered: 4, Bad: 5, Absorbed: 6, Deduplicated: 7, Adopted: 8, Evicted: 9, StateRows: 10, StateBytes: 11, Watermark: -12}, {Operator: "b", Watermark: messages.NoEventTime}},
 		Ranges:   []epochs.RangeWatermark{{Operator: "a", To: 128, Watermark: -12}, {Operator: "a", From: 128, To: 256, Watermark: messages.NoEventTime}},
 	}
 }

@@ -75,11 +75,9 @@ type progressMaker struct {
 	sink            string
 	prev            *epochs.Record
 	prevAt          time.Time
-	prevOut         int64
-	metrics         *actors.Metrics // that prevOut is of
 }
 
-func (p *progressMaker) make(r actors.EpochReport, m *actors.Metrics, now time.Time) *Progress {
+func (p *progressMaker) make(r actors.EpochReport, now time.Time) *Progress {
 	rec := r.Record
 	at := time.UnixMicro(rec.WallMicros).UTC().Add(-r.Aligned)
 	out := &Progress{
@@ -106,7 +104,7 @@ func (p *progressMaker) make(r actors.EpochReport, m *actors.Metrics, now time.T
 	if wm := watermarkOf(rec); wm != messages.NoEventTime {
 		out.EventTime = map[string]string{"watermark": wm.Time().Format("2006-01-02T15:04:05.000Z")}
 	}
-	out.Sink = p.sinkProgress(m)
+	out.Sink = p.sinkProgress(rec)
 	p.prev, p.prevAt = rec, now
 	return out
 }
@@ -175,20 +173,13 @@ func (p *progressMaker) previous(source, partition string) *epochs.SourceState {
 	return nil
 }
 
-func (p *progressMaker) sinkProgress(m *actors.Metrics) SinkProgress {
+// sinkProgress counts the rows that went to the sink since the record before;
+// NumOutputRows is -1, as in Spark, when they are not known.
+func (p *progressMaker) sinkProgress(rec *epochs.Record) SinkProgress {
 	s := SinkProgress{Description: p.sink, NumOutputRows: -1}
-	if m == nil {
-		return s
-	}
-	if m != p.metrics {
-		p.metrics, p.prevOut = m, 0 // another attempt counts anew
-	}
-	for i := range m.Nodes {
-		if m.Nodes[i].Name == p.sink {
-			total := m.Nodes[i].RowsOut.Load()
-			s.NumOutputRows = total - p.prevOut
-			p.prevOut = total
-		}
+	if now, ok := countersOf(rec, p.sink); ok {
+		old, _ := countersOf(p.prev, p.sink)
+		s.NumOutputRows = int64(now.In - old.In)
 	}
 	return s
 }

@@ -273,13 +273,12 @@ func (q *Query) onRestore(rec *epochs.Record) {
 
 // onEpoch is called by the runner with each durable record.
 func (q *Query) onEpoch(r actors.EpochReport) {
-	metrics := q.runner.Metrics()
 	q.mu.Lock()
 	if q.id == "" {
 		q.id = uuidOf(r.Record.Incarnation)
 		q.maker.id = q.id
 	}
-	p := q.maker.make(r, metrics, q.session.sys.Clock().Now())
+	p := q.maker.make(r, q.session.sys.Clock().Now())
 	q.recent = append(q.recent, p)
 	if len(q.recent) > progressRing {
 		q.recent = q.recent[1:]

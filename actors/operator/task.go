@@ -28,7 +28,7 @@ type Task struct {
 	// replaces an earlier request of the domain that has not fired.
 	SetTimer func(d Domain, at time.Duration)
 	// Counters are the operator's row counters; the operator adds to them and
-	// the host stores them in the commit record.
+	// the host stores them in the commit record. Open may set their Rule.
 	Counters *epochs.Counters
 	// OnRowError says what a stateless operator does with rows whose expressions
 	// fail; nil means to fail.

@@ -596,6 +596,8 @@ type CommitCounters struct {
 	StateRows     int64                  `protobuf:"varint,11,opt,name=state_rows,json=stateRows,proto3" json:"state_rows,omitempty"`
 	StateBytes    int64                  `protobuf:"varint,12,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
 	Watermark     *int64                 `protobuf:"zigzag64,13,opt,name=watermark,proto3,oneof" json:"watermark,omitempty"` // microseconds; absent: none yet
+	Rule          uint32                 `protobuf:"varint,14,opt,name=rule,proto3" json:"rule,omitempty"`                   // epochs.RowRule
+	Inputs        []string               `protobuf:"bytes,15,rep,name=inputs,proto3" json:"inputs,omitempty"`                // nodes whose rows it takes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,6 +721,20 @@ func (x *CommitCounters) GetWatermark() int64 {
 		return *x.Watermark
 	}
 	return 0
+}
+
+func (x *CommitCounters) GetRule() uint32 {
+	if x != nil {
+		return x.Rule
+	}
+	return 0
+}
+
+func (x *CommitCounters) GetInputs() []string {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
 }
 
 // CommitRange is the watermark of a range of key groups.
@@ -849,7 +865,7 @@ const file_commit_proto_rawDesc = "" +
 	"\n" +
 	"base_bytes\x18\a \x03(\x03R\tbaseBytes\x12\x1f\n" +
 	"\vdelta_bytes\x18\b \x03(\x03R\n" +
-	"deltaBytes\"\xf5\x02\n" +
+	"deltaBytes\"\xa1\x03\n" +
 	"\x0eCommitCounters\x12\x1a\n" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x0e\n" +
 	"\x02in\x18\x02 \x01(\x04R\x02in\x12\x10\n" +
@@ -866,7 +882,9 @@ const file_commit_proto_rawDesc = "" +
 	"state_rows\x18\v \x01(\x03R\tstateRows\x12\x1f\n" +
 	"\vstate_bytes\x18\f \x01(\x03R\n" +
 	"stateBytes\x12!\n" +
-	"\twatermark\x18\r \x01(\x12H\x00R\twatermark\x88\x01\x01B\f\n" +
+	"\twatermark\x18\r \x01(\x12H\x00R\twatermark\x88\x01\x01\x12\x12\n" +
+	"\x04rule\x18\x0e \x01(\rR\x04rule\x12\x16\n" +
+	"\x06inputs\x18\x0f \x03(\tR\x06inputsB\f\n" +
 	"\n" +
 	"_watermark\"~\n" +
 	"\vCommitRange\x12\x1a\n" +

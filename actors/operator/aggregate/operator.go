@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamd-io/streamd/actors/operator"
 	"github.com/streamd-io/streamd/actors/operator/state"
+	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -94,6 +95,7 @@ func (o *Operator) Snapshots() operator.Snapshotter { return o.store }
 // Open makes the empty state.
 func (o *Operator) Open(t *operator.Task) error {
 	o.task = t
+	t.Counters.Rule = epochs.IntoState
 	cfg := state.Config{
 		UID: t.UID, From: t.From, To: t.To,
 		Kind: "aggregate", Schema: o.cfg.describe(o.schema.Fields[o.results:]), Format: stateFormat,

@@ -66,6 +66,7 @@ func (o *Operator) Open(t *operator.Task) error {
 		return fault.New(fault.Config, "watermark: delay %v and max_future_skew %v must not be negative", o.cfg.Delay, o.cfg.MaxFutureSkew)
 	}
 	o.counters = t.Counters
+	o.counters.Rule = epochs.RowForRow
 	return nil
 }
 

@@ -91,6 +91,7 @@ func (x *explode) Open(t *operator.Task) error {
 	x.rows = make([]int32, 0, operator.MaxEmit)
 	x.elems = make([]int32, 0, operator.MaxEmit)
 	x.counters = t.Counters
+	x.counters.Rule = epochs.AnyRows
 	x.wm = messages.NoEventTime
 	return nil
 }

@@ -40,6 +40,7 @@ func (f *filter) Open(t *operator.Task) error {
 	f.eval = operator.NewEvaluator(t)
 	f.views = messages.NewViewPool()
 	f.counters = t.Counters
+	f.counters.Rule = epochs.RowForRow
 	f.wm = messages.NoEventTime
 	return nil
 }

@@ -196,7 +196,7 @@ func TestFilterAppliesTheRowErrorPolicy(t *testing.T) {
 			if diff := cmp.Diff(s.rows, []int64{1}); diff != "" {
 				t.Errorf("-got +want\n%s", diff)
 			}
-			want := epochs.Counters{In: 3, Out: 1, Bad: c.bad, Filtered: c.filtered}
+			want := epochs.Counters{Rule: epochs.RowForRow, In: 3, Out: 1, Bad: c.bad, Filtered: c.filtered}
 			if diff := cmp.Diff(*counters, want); diff != "" {
 				t.Errorf("counters: -got +want\n%s", diff)
 			}

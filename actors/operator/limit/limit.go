@@ -53,6 +53,7 @@ func (l *limit) Open(t *operator.Task) error {
 	}
 	l.views = messages.NewViewPool()
 	l.counters = t.Counters
+	l.counters.Rule = epochs.RowForRow
 	l.wm = messages.NoEventTime
 	return nil
 }

@@ -81,6 +81,7 @@ func (o *order) Open(t *operator.Task) error {
 	o.pool = messages.NewPool(o.cfg.Schema)
 	o.dense = messages.NewPool(o.cfg.Schema)
 	o.counters = t.Counters
+	o.counters.Rule = epochs.AnyRows
 	return nil
 }
 
@@ -99,6 +100,7 @@ func (o *order) Process(input int, b *messages.Batch, out operator.Output) (bool
 	p := &o.inputs[input]
 	if b.Frame()&messages.FrameStart != 0 {
 		release(p.coming) // a table begun anew replaces one that never ended
+		o.counters.Filtered += uint64(p.rowsIn)
 		p.coming, p.rowsIn, p.open = p.coming[:0], 0, true
 	}
 	if !p.open {

@@ -50,6 +50,7 @@ type project struct {
 func (p *project) Open(t *operator.Task) error {
 	p.eval = operator.NewEvaluator(t)
 	p.counters = t.Counters
+	p.counters.Rule = epochs.RowForRow
 	p.wm = messages.NoEventTime
 	return nil
 }

@@ -132,7 +132,7 @@ func TestProject(t *testing.T) {
 		if diff := cmp.Diff(s.rows, []string{"2 50 k @1", "4 25 k @3"}); diff != "" {
 			t.Errorf("-got +want\n%s", diff)
 		}
-		if diff := cmp.Diff(*c, epochs.Counters{In: 4, Out: 2, Bad: 2}); diff != "" {
+		if diff := cmp.Diff(*c, epochs.Counters{Rule: epochs.RowForRow, In: 4, Out: 2, Bad: 2}); diff != "" {
 			t.Errorf("counters: -got +want\n%s", diff)
 		}
 	})
