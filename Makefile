@@ -1,6 +1,6 @@
 # Everything a developer runs. "make" lists the targets.
 #
-# Knobs: RACE_FLAGS=-short FUZZTIME=10s SIM_SEEDS=20000 RECOVERY_CYCLES=200 BENCH_ARGS="-run . -duration 10s"
+# Knobs: RACE_FLAGS=-short FUZZTIME=10s SIM_SEEDS=1000000 RECOVERY_CYCLES=200 BENCH_ARGS="-run . -duration 10s"
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,7 +9,7 @@ SHELL := /bin/bash
 GO              ?= go
 RACE_FLAGS      ?= -short
 FUZZTIME        ?= 10s
-SIM_SEEDS       ?= 20000
+SIM_SEEDS       ?= 1000000
 RECOVERY_CYCLES ?= 200
 BENCH_ARGS      ?=
 DEMO_ARGS       ?=

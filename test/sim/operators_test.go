@@ -88,6 +88,11 @@ func (o *repeat) Close() error {
 
 func (o *repeat) Process(_ int, b *messages.Batch, out operator.Output) (bool, error) {
 	o.c.In += uint64(b.Rows())
+	for k := range b.Rows() {
+		if b.Column(colValue).Int64s()[b.Row(k)]%4 == 0 {
+			o.c.Filtered++
+		}
+	}
 	b.Retain(1)
 	o.b, o.row, o.copy = b, 0, 0
 	return o.Resume(out)

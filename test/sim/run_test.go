@@ -24,8 +24,6 @@ const mostSteps = 400_000
 // idle only when it has no more rows.
 const idleAfter = 400 * time.Millisecond
 
-var errCrashed = errors.New("injected: the process is dead")
-
 // run is one simulated query with everything around it.
 type run struct {
 	seed uint64
@@ -72,7 +70,12 @@ type run struct {
 	patience int // how many faults may be left at the end
 	since    int // steps since the latest fault
 	armed    *plannedFault
-	fired    int // in this attempt
+	fired    int           // in this attempt
+	delayed  bool          // something took its time in this attempt
+	deaf     string        // the worker that does not return although the attempt ends
+	timeout  time.Duration // of an epoch
+	full     time.Duration // until when there is no space for another epoch
+	blocked  bool          // the engine says so
 	crashed  bool
 	writing  []byte // the record in the hands of the store
 	records  []*epochs.Record
@@ -103,6 +106,7 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.emit = []time.Duration{0, time.Millisecond, time.Duration(1+rng.IntN(20)) * time.Millisecond}[rng.IntN(3)]
 	r.interval = time.Duration(1+rng.IntN(50)) * time.Millisecond
 	r.window = []int{1, 1, 2, 3, 4, 16}[rng.IntN(6)]
+	r.timeout = []time.Duration{0, 2 * time.Second}[rng.IntN(2)]
 	r.batch = 1 + rng.IntN(8)
 	r.bytes = []int{0, 0, 1, 500}[rng.IntN(4)]
 	span := time.Duration(10+rng.IntN(200)) * time.Millisecond
@@ -204,6 +208,10 @@ func offsetIn(rec *epochs.Record, p *partition) int {
 
 // simulate runs the query to its end.
 func (r *run) simulate() {
+	defer func() { // nothing of it remains
+		r.crashed = true
+		r.w.crash()
+	}()
 	for !r.over {
 		r.strike()
 		switch {
@@ -245,7 +253,7 @@ func (r *run) startAttempt() {
 		return
 	}
 	r.attempt++
-	r.fired, r.stopped, r.settle = 0, false, 0
+	r.fired, r.stopped, r.settle, r.delayed, r.blocked = 0, false, 0, false, false
 	ctx := context.Background()
 	store, err := r.disk.Open()
 	var stored []epochs.StoredRecord
@@ -282,7 +290,7 @@ func (r *run) startAttempt() {
 	r.store = &segments{Segments: store, r: r}
 	r.att, err = r.sys.Start(ctx, actors.AttemptConfig{
 		Graph: b.g, Query: "q", Attempt: r.attempt, Store: r.store, From: from, NextEpoch: highest + 1,
-		Plan: epochs.Plan{MaxWatermark: r.fastest}, Incarnation: r.incarnation, EpochInterval: r.interval, Window: r.window, WindowBytes: r.bytes, BatchRows: r.batch,
+		Plan: epochs.Plan{MaxWatermark: r.fastest}, Incarnation: r.incarnation, EpochInterval: r.interval, EpochTimeout: r.timeout, OnStatus: r.status, Window: r.window, WindowBytes: r.bytes, BatchRows: r.batch,
 		Witness: func(e messages.Epoch) error {
 			if e > r.lastEpoch() {
 				r.fail("witness of epoch %d before its record", e)
@@ -323,14 +331,18 @@ func (r *run) closeStore(s epochs.Segments) {
 func (r *run) attemptEnded() {
 	err := r.att.Err()
 	r.log("%v attempt %d ended at epoch %d, final %v: %v", r.w.now, r.attempt, r.att.Last(), r.att.Final(), err)
+	if r.asked != 0 {
+		r.fail("%d requests for an epoch were not answered", r.asked)
+	}
+	if r.deaf != "" {
+		r.gaveUp(err)
+		return
+	}
 	if r.opened != 0 {
 		r.fail("%d readers, writers, committers and operators were left open: %v", r.opened, err)
 	}
 	if n := r.workers(); len(n) > 0 {
 		r.fail("workers were left: %v", n)
-	}
-	if r.asked != 0 {
-		r.fail("%d requests for an epoch were not answered", r.asked)
 	}
 	r.closeStore(r.store)
 	final := r.att.Final()
@@ -354,7 +366,7 @@ func (r *run) attemptEnded() {
 		if !r.stopped {
 			r.fail("the attempt stopped by itself: %v", err)
 		}
-	case !excused(err):
+	case !r.excused(err):
 		if p, ok := errors.AsType[*fault.Panic](err); ok {
 			r.log("%s", p.Stack)
 		}
@@ -364,8 +376,44 @@ func (r *run) attemptEnded() {
 }
 
 // excused tells whether an error goes back to an injected one.
-func excused(err error) bool {
-	return strings.Contains(err.Error(), "injected") || strings.Contains(err.Error(), "its outcome is unknown")
+func (r *run) excused(err error) bool {
+	text := err.Error()
+	late := strings.Contains(text, "not acknowledged after") || strings.Contains(text, "was not durable after") || strings.Contains(text, "the checks before it took longer")
+	if late && r.delayed && r.timeout > 0 {
+		r.count("epoch timed out")
+		return true
+	}
+	return strings.Contains(text, "injected") || strings.Contains(text, "its outcome is unknown")
+}
+
+// gaveUp judges the end of an attempt in which a call never returned: the error
+// names it, and only the end of the process helps.
+func (r *run) gaveUp(err error) {
+	name := strings.Replace(r.deaf, "flush of ", "writer of ", 1) // they are stopped together
+	if strings.HasPrefix(name, "read of ") {
+		name = "reader of "
+	}
+	if err != nil && !(strings.Contains(err.Error(), "did not stop within") && strings.Contains(err.Error(), name)) {
+		r.fail("%q has not returned, the error is: %v", r.deaf, err)
+	}
+	r.count("gave up on a call")
+	r.crashed = true
+}
+
+// status takes what the attempt says of itself.
+func (r *run) status(s actors.StatusReport) {
+	if s.Source != "" || s.Sink != "" {
+		return
+	}
+	was := r.blocked
+	if r.blocked = s.Blocked; r.blocked {
+		r.count("blocked: no space")
+	} else {
+		if !was {
+			r.fail("there is space again, and it was never missing")
+		}
+		r.count("goes on: there is space again")
+	}
 }
 
 func (r *run) workers() (names []string) {
@@ -498,8 +546,8 @@ func (r *run) maybeEnd() {
 // afterCrash is what remains of the world when the process has died.
 func (r *run) afterCrash() {
 	r.log("%v crash", r.w.now)
-	r.crashed = false
 	r.w.crash()
+	r.crashed, r.deaf = false, ""
 	r.disk.Crash()
 	for _, s := range r.sinks {
 		s.lose()
@@ -526,177 +574,8 @@ func (r *run) storeFault(op string) error {
 	if op == memstore.OpCommitDone {
 		r.onDurable(r.writing)
 	}
+	if op == memstore.OpCheck && r.w.now < r.full {
+		return fmt.Errorf("no room for another epoch: %w", epochs.ErrNoSpace)
+	}
 	return r.point("store/" + op)
-}
-
-// Faults.
-
-type effect uint8
-
-const (
-	fails effect = iota
-	panics
-	dies
-	drains
-	stops
-	jumps
-	stalls
-)
-
-func (e effect) String() string {
-	return [...]string{"error", "panic", "crash", "drain", "stop", "clock jump", "stall"}[e]
-}
-
-// plannedFault strikes some steps after the one before it: at once, or the
-// next time a point is passed.
-type plannedFault struct {
-	after  int
-	effect effect
-	point  string
-	skip   int
-	kind   fault.Kind
-}
-
-// starting tells whether the fault's point is passed when an attempt starts.
-func (f *plannedFault) starting() bool {
-	switch f.point {
-	case "src/partitions", "src/open", "sink/open", "sink/recover", "sink/recover/done", "sink/writer", "op/open", "store/open", "store/committed", "store/load":
-		return true
-	}
-	return false
-}
-
-var points = []string{
-	"src/partitions", "src/open", "src/read", "src/ack",
-	"sink/open", "sink/recover", "sink/recover/done", "sink/writer", "sink/write", "sink/write/done", "sink/cut",
-	"sink/flush", "sink/flush/done", "sink/prepare", "sink/prepare/done", "sink/commit", "sink/commit/done",
-	"op/open", "op/process",
-	"store/open", "store/committed", "store/check", "store/put", "store/put/sync", "store/put/done",
-	"store/commit", "store/commit/sync", "store/commit/done", "store/load", "store/drop",
-}
-
-func (r *run) planFault() plannedFault {
-	f := plannedFault{after: r.rng.IntN(350), kind: []fault.Kind{fault.Restart, fault.Transient, fault.Internal}[r.rng.IntN(3)]}
-	if r.rng.IntN(4) == 0 {
-		f.after = r.rng.IntN(60) // often within the recovery from the one before
-	}
-	switch r.rng.IntN(13) {
-	case 0, 1, 2:
-		f.effect = dies
-		return f
-	case 3:
-		f.effect = drains
-		return f
-	case 4:
-		f.effect = []effect{stops, jumps}[r.rng.IntN(2)]
-		return f
-	case 5:
-		f.effect = stalls
-		return f
-	case 6, 7, 8:
-		f.effect = dies
-	default:
-		f.effect = fails
-	}
-	f.point = points[r.rng.IntN(len(points))]
-	if f.effect == fails && !strings.HasPrefix(f.point, "store/") && r.rng.IntN(3) == 0 {
-		f.effect = panics
-	}
-	f.skip = min(r.rng.IntN(4), r.rng.IntN(4))
-	return f
-}
-
-// strike lets the next fault happen when its time has come.
-func (r *run) strike() {
-	r.since++
-	if r.armed != nil || len(r.faults) == 0 || r.since < r.faults[0].after || r.crashed {
-		if r.armed != nil && r.since > 400 {
-			r.armed = nil // its point is not passed in this plan
-		}
-		return
-	}
-	f := r.faults[0]
-	r.faults = r.faults[1:]
-	r.since, r.settle = 0, 0
-	if f.point != "" {
-		r.armed = &f
-		if f.starting() && r.att != nil && r.rng.IntN(4) > 0 {
-			r.crashed = true // so that there is a start
-		}
-		return
-	}
-	r.count(f.effect.String())
-	r.log("%v fault: %v", r.w.now, f.effect)
-	switch f.effect {
-	case dies:
-		r.crashed = true
-	case jumps:
-		r.w.skew = time.Duration(r.rng.Int64N(int64(4*time.Hour))) - 2*time.Hour
-	case stalls:
-		r.stall()
-	case drains, stops:
-		if r.att == nil || r.stopped {
-			return
-		}
-		r.stopped = true
-		if f.effect == drains {
-			r.att.Drain()
-		} else {
-			r.fired++
-			r.att.Stop()
-		}
-	case fails, panics: // strike at a point
-	}
-}
-
-// stall holds up a worker for longer than it takes a partition to be idle. A
-// reader is spared: its partition would be idle and rows on time be late.
-func (r *run) stall() {
-	var able []*worker
-	for _, k := range r.w.work {
-		if !k.gone && !strings.HasPrefix(k.name, "read of ") {
-			able = append(able, k)
-		}
-	}
-	if r.rng.IntN(2) == 0 { // an outside system that does not answer
-		until := r.w.now + time.Duration(r.rng.Int64N(int64(3*idleAfter)))
-		for _, k := range able {
-			if strings.HasPrefix(k.name, "writer of ") {
-				k.until = until
-			}
-		}
-		return
-	}
-	if len(able) > 0 {
-		able[r.rng.IntN(len(able))].until = r.w.now + time.Duration(r.rng.Int64N(int64(3*idleAfter)))
-	}
-}
-
-// point is passed by the models at each call and once more when the call has
-// had its effect. It returns the error to return there.
-func (r *run) point(name string) error {
-	if r.crashed {
-		return errCrashed
-	}
-	f := r.armed
-	if f == nil || f.point != name {
-		return nil
-	}
-	if f.skip > 0 {
-		f.skip--
-		return nil
-	}
-	r.armed, r.since = nil, 0
-	r.fired++
-	r.count(f.effect.String() + " at " + name)
-	r.log("%v fault: %v at %s", r.w.now, f.effect, name)
-	switch f.effect {
-	case panics:
-		panic("injected panic at " + name)
-	case dies:
-		r.crashed = true
-		return errCrashed
-	default:
-		return fault.New(f.kind, "injected at %s", name)
-	}
 }

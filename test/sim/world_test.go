@@ -1,15 +1,9 @@
 package sim
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"sort"
-	"strings"
 	"time"
-
-	"github.com/streamd-io/streamd/actors"
-	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // start is the wall clock at the beginning of every world.
@@ -40,7 +34,10 @@ type world struct {
 	slow   int           // percent of tasks that take a while
 	steps  []func()
 	work   []*worker
-	timers []*timer // ordered by time
+	able   []*worker // scratch of step
+	busy   *worker   // the one whose task runs, nil: an actor or the outside world
+	locked *worker   // waits inside the store, which serves one call at a time
+	timers []*timer  // ordered by time
 	serial uint64
 	hash   uint64
 	count  int
@@ -58,9 +55,13 @@ func newWorld(rng *rand.Rand) *world {
 // note makes v part of the trace.
 func (w *world) note(v uint64) { w.hash = (w.hash ^ v) * 1099511628211 }
 
-// crash forgets what lives in the process.
+// crash forgets what lives in the process. Calls that hang are ended first; the
+// models let them have no effect.
 func (w *world) crash() {
-	w.steps, w.work, w.timers = nil, nil, nil
+	for _, k := range w.work {
+		k.end()
+	}
+	w.steps, w.work, w.timers, w.locked = nil, nil, nil, nil
 	clear(w.ready)
 }
 
@@ -95,83 +96,15 @@ func (w *world) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	}
 }
 
-// worker is an actors.Worker whose tasks are steps.
-type worker struct {
-	w      *world
-	name   string
-	failed func(error)
-	tasks  []func()
-	final  func()
-	gone   bool
-	until  time.Duration
-	rested bool // the task in front has been slow already
-}
-
-// Worker makes a world an executor (actors.Executor).
-func (w *world) Worker(name string, failed func(error)) actors.Worker {
-	k := &worker{w: w, name: name, failed: failed}
-	if w.deaf > 0 && strings.HasPrefix(name, "writer of ") {
-		k.until = w.now + w.deaf
-	}
-	w.work = append(w.work, k)
-	return k
-}
-
-func (k *worker) Submit(task func()) {
-	if k.final != nil || k.gone {
-		panic(fmt.Sprintf("task for the stopped worker %q", k.name))
-	}
-	k.tasks = append(k.tasks, task)
-	if len(k.tasks) > actors.MaxTasks {
-		panic(fmt.Sprintf("worker %q has %d tasks", k.name, len(k.tasks)))
-	}
-}
-
-func (k *worker) Stop(final func()) { k.final, k.tasks = final, nil }
-
-func (k *worker) runnable() bool {
-	if k.until > k.w.now {
-		return false
-	}
-	if k.final != nil {
-		return true
-	}
-	if len(k.tasks) == 0 {
-		return false
-	}
-	ready := k.w.ready[k.name]
-	return ready == nil || ready()
-}
-
-func (k *worker) step() {
-	if !k.rested && k.w.rng.IntN(100) < k.w.slow {
-		k.rested = true
-		k.until = k.w.now + time.Duration(k.w.rng.IntN(20_000))*time.Microsecond
-		return
-	}
-	k.rested = false
-	var task func()
-	if k.final != nil {
-		task, k.final, k.gone = k.final, nil, true
-	} else {
-		task, k.tasks = k.tasks[0], k.tasks[1:]
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			k.failed(fault.Recovered(v, debug.Stack()))
-		}
-	}()
-	task()
-}
-
 // step does one step and reports whether there was anything left to do.
 func (w *world) step() bool {
 	w.count++
 	w.fireTimers()
-	var able []*worker
+	able := w.able[:0]
 	live := w.work[:0]
 	for _, k := range w.work {
 		if k.gone {
+			k.end()
 			continue
 		}
 		live = append(live, k)
@@ -179,7 +112,7 @@ func (w *world) step() bool {
 			able = append(able, k)
 		}
 	}
-	w.work = live
+	w.work, w.able = live, able
 	n := len(w.steps) + len(able)
 	switch {
 	case n == 0:

@@ -1,0 +1,259 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// effect is what a fault does.
+type effect uint8
+
+const (
+	fails effect = iota
+	panics
+	dies
+	hangs
+	slows
+	jumps
+	drains
+	stops
+	stalls
+	fills
+)
+
+func (e effect) String() string {
+	return [...]string{"error", "panic", "crash", "hang", "slow", "clock jump", "drain", "stop", "stall", "full disk"}[e]
+}
+
+// plannedFault strikes some steps after the one before it: at once, or the
+// next time a point is passed.
+type plannedFault struct {
+	after  int
+	effect effect
+	point  string
+	skip   int
+	kind   fault.Kind
+}
+
+// points are the boundaries of the engine: each call of a connector, a store or
+// an operator passes one before it takes effect, and many pass one behind it.
+var points = []string{
+	"src/partitions", "src/open", "src/read", "src/ack",
+	"sink/open", "sink/recover", "sink/recover/done", "sink/writer", "sink/write", "sink/write/done", "sink/cut",
+	"sink/flush", "sink/flush/done", "sink/prepare", "sink/prepare/done", "sink/commit", "sink/commit/done",
+	"op/open", "op/process",
+	"store/open", "store/committed", "store/check", "store/put", "store/put/sync", "store/put/done",
+	"store/commit", "store/commit/sync", "store/commit/done", "store/load", "store/drop",
+}
+
+// starting are the points passed when an attempt starts.
+var starting = []string{"src/partitions", "src/open", "sink/open", "sink/recover", "sink/recover/done", "sink/writer", "op/open", "store/open", "store/committed", "store/load"}
+
+// outside are the points passed by whoever starts attempts; a panic there is not
+// the engine's.
+var outside = []string{"store/open", "store/committed"}
+
+// strikes tells whether a fault can strike at a point.
+func strikes(e effect, point string) bool {
+	switch e {
+	case panics:
+		return !slices.Contains(outside, point)
+	case hangs: // an operator that hangs is not to be cured within the process
+		return !slices.Contains(outside, point) && point != "op/process"
+	}
+	return true
+}
+
+// matrix lists each pair of a fault and a boundary as coverage counts it.
+func matrix() (all []string) {
+	for _, p := range points {
+		for e := fails; e <= jumps; e++ {
+			if strikes(e, p) {
+				all = append(all, e.String()+" at "+p)
+			}
+		}
+	}
+	return all
+}
+
+func (r *run) planFault() plannedFault {
+	f := plannedFault{after: r.rng.IntN(350), kind: []fault.Kind{fault.Restart, fault.Transient, fault.Internal}[r.rng.IntN(3)]}
+	if r.rng.IntN(4) == 0 {
+		f.after = r.rng.IntN(60) // often within the recovery from the one before
+	}
+	switch n := r.rng.IntN(20); {
+	case n < 3:
+		f.effect = dies
+	case n == 3:
+		f.effect = drains
+	case n < 6:
+		f.effect = []effect{stops, jumps, stalls, stalls, fills}[r.rng.IntN(5)]
+	default:
+		f.effect = []effect{dies, dies, dies, fails, fails, fails, panics, panics, hangs, hangs, slows, jumps}[r.rng.IntN(12)]
+		for f.point == "" || !strikes(f.effect, f.point) {
+			f.point = points[r.rng.IntN(len(points))]
+		}
+		f.skip = min(r.rng.IntN(4), r.rng.IntN(4))
+	}
+	return f
+}
+
+// strike lets the next fault happen when its time has come.
+func (r *run) strike() {
+	r.since++
+	if r.armed != nil || len(r.faults) == 0 || r.since < r.faults[0].after || r.crashed {
+		if r.armed != nil && r.since > 400 {
+			r.armed = nil // its point is not passed in this plan
+		}
+		return
+	}
+	f := r.faults[0]
+	r.faults = r.faults[1:]
+	r.since, r.settle = 0, 0
+	if f.point != "" {
+		r.armed = &f
+		if slices.Contains(starting, f.point) && r.att != nil && r.rng.IntN(4) > 0 {
+			r.crashed = true // so that there is a start
+		}
+		return
+	}
+	r.count(f.effect.String())
+	r.log("%v fault: %v", r.w.now, f.effect)
+	switch f.effect {
+	case dies:
+		r.crashed = true
+	case jumps:
+		r.jump()
+	case stalls:
+		r.delayed = true
+		r.stall()
+	case fills:
+		r.delayed = true
+		r.full = r.w.now + some(r.rng, 3*time.Second)
+	case drains, stops:
+		if r.att == nil || r.stopped {
+			return
+		}
+		r.stopped = true
+		if f.effect == drains {
+			r.att.Drain()
+		} else {
+			r.fired++
+			r.att.Stop()
+		}
+	default: // strikes at a point
+	}
+}
+
+// jump lets the wall clock jump by hours, in either direction.
+func (r *run) jump() {
+	r.w.skew = time.Duration(r.rng.Int64N(int64(4*time.Hour))) - 2*time.Hour
+}
+
+// stall holds up a worker for longer than it takes a partition to be idle. A
+// reader is spared: its partition would be idle and rows on time be late.
+func (r *run) stall() {
+	var able []*worker
+	for _, k := range r.w.work {
+		if !k.gone && !k.inside && !strings.HasPrefix(k.name, "read of ") {
+			able = append(able, k)
+		}
+	}
+	if r.rng.IntN(2) == 0 { // an outside system that does not answer
+		until := r.w.now + time.Duration(r.rng.Int64N(int64(3*idleAfter)))
+		for _, k := range able {
+			if strings.HasPrefix(k.name, "writer of ") {
+				k.until = until
+			}
+		}
+		return
+	}
+	if len(able) > 0 {
+		able[r.rng.IntN(len(able))].until = r.w.now + time.Duration(r.rng.Int64N(int64(3*idleAfter)))
+	}
+}
+
+var errCrashed = errors.New("injected: the process is dead")
+
+// point is passed by the models at each call and once more when the call has
+// had its effect. It returns the error to return there.
+func (r *run) point(name string) error {
+	if r.crashed {
+		return errCrashed
+	}
+	f := r.armed
+	if f == nil || f.point != name {
+		return nil
+	}
+	if f.skip > 0 {
+		f.skip--
+		return nil
+	}
+	r.armed, r.since = nil, 0
+	r.count(f.effect.String() + " at " + name)
+	r.log("%v fault: %v at %s", r.w.now, f.effect, name)
+	switch f.effect {
+	case panics:
+		r.fired++
+		panic("injected panic at " + name)
+	case dies:
+		r.fired++
+		r.crashed = true
+		return errCrashed
+	case hangs:
+		return r.hang(f)
+	case slows:
+		return r.linger(name)
+	case jumps:
+		r.jump()
+		return nil
+	default:
+		r.fired++
+		return fault.New(f.kind, "injected at %s", name)
+	}
+}
+
+// linger lets a call take a while.
+func (r *run) linger(name string) error {
+	if !r.w.wait(r.w.now+some(r.rng, 30*time.Millisecond), nil, strings.HasPrefix(name, "store/")) {
+		return errCrashed
+	}
+	return nil
+}
+
+// hang lets a call take very long. Most calls notice that their attempt is
+// cancelled and return; a deaf one, in an attempt that is being stopped, never.
+// While a reader hangs its partition may become idle; so it hangs for less than
+// that where that would make rows late.
+func (r *run) hang(f *plannedFault) error {
+	k := r.w.busy
+	if k == nil {
+		return nil
+	}
+	r.delayed = true
+	store := strings.HasPrefix(f.point, "store/")
+	if r.rng.IntN(6) == 0 && r.att != nil && r.deaf == "" {
+		r.deaf, r.stopped = k.name, true
+		r.log("%v ... for ever: %s", r.w.now, k.name)
+		r.att.Stop()
+		r.w.wait(never, nil, store)
+		return errCrashed
+	}
+	most := 5 * time.Second
+	if f.point == "src/read" && r.idle > 0 {
+		most = idleAfter / 8
+	}
+	until := r.w.now + some(r.rng, most)
+	if !r.w.wait(until, func() bool { return k.final != nil }, store) {
+		return errCrashed
+	}
+	if k.final != nil {
+		r.fired++
+		return fault.New(f.kind, "injected at %s: the call has been cancelled", f.point)
+	}
+	return nil
+}
