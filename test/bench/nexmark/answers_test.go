@@ -76,14 +76,34 @@ var answers = map[string]func(all []bid) []string{
 	"q2": func(all []bid) []string {
 		return each(all, func(b bid) (string, bool) { return row(b.auction, b.price), b.auction%123 == 0 })
 	},
+	"q5": func(all []bid) []string {
+		last := lastTime(all)
+		num, top := map[time.Time]map[int64]int{}, map[time.Time]int{}
+		for _, b := range all {
+			for _, at := range closed(b, last) {
+				if num[at] == nil {
+					num[at] = map[int64]int{}
+				}
+				num[at][b.auction]++
+				top[at] = max(top[at], num[at][b.auction])
+			}
+		}
+		var out []string
+		for at, auctions := range num {
+			for a, n := range auctions {
+				if n == top[at] {
+					out = append(out, row(at, a, n))
+				}
+			}
+		}
+		return out
+	},
 	"q5a": func(all []bid) []string {
-		last := slices.MaxFunc(all, func(a, b bid) int { return a.at.Compare(b.at) }).at
+		last := lastTime(all)
 		return counted(all, func(b bid) []string {
 			var windows []string
-			for at := b.at.Truncate(2 * time.Second); at.After(b.at.Add(-10 * time.Second)); at = at.Add(-2 * time.Second) {
-				if !at.Add(10 * time.Second).After(last.Add(-4 * time.Second)) { // has closed
-					windows = append(windows, row(b.auction, at))
-				}
+			for _, at := range closed(b, last) {
+				windows = append(windows, row(b.auction, at))
 			}
 			return windows
 		})
@@ -125,6 +145,22 @@ var answers = map[string]func(all []bid) []string{
 			return row(b.auction, b.bidder, b.price, b.channel, p[3], p[4], p[5]), true
 		})
 	},
+}
+
+// closed are the starts of the windows of 10 s, one every 2 s, that b is in and
+// that have closed when the last bid is in.
+func closed(b bid, last time.Time) []time.Time {
+	var starts []time.Time
+	for at := b.at.Truncate(2 * time.Second); at.After(b.at.Add(-10 * time.Second)); at = at.Add(-2 * time.Second) {
+		if !at.Add(10 * time.Second).After(last.Add(-4 * time.Second)) {
+			starts = append(starts, at)
+		}
+	}
+	return starts
+}
+
+func lastTime(all []bid) time.Time {
+	return slices.MaxFunc(all, func(a, b bid) int { return a.at.Compare(b.at) }).at
 }
 
 // counted counts the bids of each group.
