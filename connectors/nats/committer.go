@@ -221,7 +221,13 @@ func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch,
 	if at, err = l.writeMarker(ctx, c.markerSubject(), m, at); err != nil {
 		return err
 	}
-	return c.adopt(ctx, l, tok, from, at)
+	if err := fault.Inject("sink/fenced"); err != nil {
+		return err
+	}
+	if err := c.adopt(ctx, l, tok, from, at); err != nil {
+		return err
+	}
+	return fault.Inject("sink/adopted")
 }
 
 // adopt reads the end of the stream.

@@ -85,6 +85,9 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 	if err != nil && (!damaged || r.cfg.RestoreEpoch == 0) { // it may be older than the damage
 		return cfg, fault.Wrap(fault.Config, err, "read the checkpoint")
 	}
+	if err := fault.Inject("rec/open"); err != nil {
+		return cfg, err
+	}
 	if len(records) > 0 || r.cfg.RestoreEpoch != 0 {
 		rec, err := r.choose(ctx, store, records, damaged)
 		if err != nil {
@@ -96,6 +99,9 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 		return cfg, err
 	}
 	if cfg.Attempt, cfg.Incarnation, err = r.cfg.NextAttempt(); err != nil {
+		return cfg, err
+	}
+	if err := fault.Inject("rec/attempt"); err != nil {
 		return cfg, err
 	}
 	cfg.Query, cfg.Store, cfg.Plan = r.cfg.Query, store, r.cfg.Plan
