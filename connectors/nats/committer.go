@@ -60,8 +60,9 @@ type committer struct {
 	sink  *sink
 	req   connectors.WriteRequest
 	exact bool
-	tag   string // header that names this sink's rows
-	nonce string // names this attempt in the marker, should numbers be equal
+	order *sequencer // nil unless the sink is exclusive
+	tag   string     // header that names this sink's rows
+	nonce string     // names this attempt in the marker, should numbers be equal
 
 	// ctx ends with Close.
 	ctx    context.Context //nolint:containedctx // the committer outlives the calls that use it
@@ -109,6 +110,9 @@ func newCommitter(s *sink, r connectors.WriteRequest) *committer {
 		sink: s, req: r, exact: r.Offer.Guarantee == connectors.ExactlyOnce, nonce: nuid.Next(),
 		tag:  fmt.Sprintf("%s/%s@%016x", escaped(r.Query), escaped(r.Sink), r.Incarnation.Hi),
 		wake: make(chan struct{}, 1), begun: map[messages.Epoch]begun{},
+	}
+	if s.exclusive {
+		c.order = &sequencer{}
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -254,6 +258,9 @@ func (c *committer) adopt(ctx context.Context, l *link, tok *token, from, marker
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.adoption, c.base, c.marker, c.scanFrom = found, max(end, c.base), marker, from
+	if c.order != nil {
+		c.order.reset(l, end)
+	}
 	c.unmet.Store(int64(len(found)))
 	return nil
 }
@@ -425,7 +432,11 @@ func (c *committer) readEnd(ctx context.Context, l *link) {
 }
 
 // moveBase notes that end was given out before any row that is sent from now on.
+// In an exclusive stream only rows of its own may move it.
 func (c *committer) moveBase(end uint64) {
+	if c.order != nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.base = max(c.base, end)

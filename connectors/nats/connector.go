@@ -47,13 +47,15 @@ func connectionOptions() []option.Option {
 
 func sourceOptions() []option.Option {
 	return []option.Option{
-		{Name: "stream", Required: true, Doc: "Stream to read. It must have limits retention."},
+		{Name: "stream", Required: true, Doc: "Stream to read. With limits retention the position is in the checkpoint only; with workqueue and interest retention messages are acknowledged once their epoch is durable."},
 		{Name: "subject", Doc: "Filter subject, wildcards allowed; default: everything in the stream. With partitions it holds {partition}."},
 		{Name: "filters", Doc: "Filter subjects separated by commas, each of which becomes a partition. They must not overlap."},
 		{Name: "partitions", Kind: option.Int, Min: 1, Max: 1024, Doc: "Number of partitions: subject must hold {partition}, which stands for 0 to N-1, as in 'bids.{partition}.>'. Goes with a subject transform in the stream."},
 		{Name: "start", Default: "earliest", Doc: "Where a query without a checkpoint starts: earliest, latest, seq:N or time:2026-01-31T00:00:00Z."},
 		{Name: "create", Kind: option.Bool, Default: "false", Doc: "Create the stream if it is missing (limits retention, file storage, no limits set)."},
 		{Name: "on_data_loss", Kind: option.Enum, Values: []string{"fail", "warn"}, Default: "fail", Doc: "What to do when messages were removed before they were read, or the stream was re-created: fail, or log it and go on with what is there."},
+		{Name: "max_ack_pending", Kind: option.Int, Default: "65536", Min: 1, Max: 1 << 20, Doc: "Streams with workqueue or interest retention: how many messages of a partition may wait for their epoch to commit; then the server stops delivering. It bounds the rows of an epoch."},
+		{Name: "consumer_ttl", Kind: option.Duration, Default: "168h", Doc: "Streams with workqueue or interest retention: how long the server keeps the durable consumer while the query does not run; 0s means for ever. With interest retention messages are kept for the query only as long as the consumer."},
 		{Name: "max_record_size", Kind: option.Bytes, Default: "1MiB", Doc: "Larger messages are bad records."},
 	}
 }
@@ -65,7 +67,7 @@ func sinkOptions() []option.Option {
 		{Name: "bucket", Doc: "Key-value bucket; not available yet."},
 		{Name: "key", Doc: "Key of each row in the bucket; not available yet."},
 		{Name: "create", Kind: option.Bool, Default: "false", Doc: "Create the stream if it is missing (limits retention, file storage, no limits set)."},
-		{Name: "exclusive", Kind: option.Bool, Default: "false", Doc: "Fence every row by the stream's last sequence; not available yet."},
+		{Name: "exclusive", Kind: option.Bool, Default: "false", Doc: "Nobody else may publish to the stream: each row names the sequence that it follows, so that a message of anybody else, or of a process that was believed dead, ends the query with an error instead of going unnoticed. Rows of all subtasks go out one by one, and one refused row has all rows behind it sent again. Not with at_least_once."},
 		{Name: "max_pending", Kind: option.Int, Default: "4096", Min: 1, Max: 1 << 20, Doc: "How many rows of one subtask may wait for their acknowledgement; more blocks."},
 		{Name: "max_pending_bytes", Kind: option.Bytes, Default: "32MiB", Doc: "How many bytes of one subtask may wait for their acknowledgement; more blocks."},
 	}

@@ -28,7 +28,13 @@ func (c *committer) kick() {
 // refused notes why the server did not take a row. Writers call it with their
 // lock held, so it must not take the committer's.
 func (c *committer) refused(err error) {
-	c.refusal.Store(&err)
+	if !isWrongLast(err) {
+		c.refusal.Store(&err)
+	} else {
+		// In an exclusive stream rows behind one that was refused are refused, too:
+		// its reason is the one that counts.
+		c.refusal.CompareAndSwap(nil, &err)
+	}
 	c.kick()
 }
 
@@ -317,7 +323,8 @@ func (c *committer) verify(ctx context.Context, l *link) error {
 	return nil
 }
 
-// resolve finds out which of the rows without an answer are in the stream.
+// resolve finds out which of the rows without an answer are in the stream, and
+// whether an exclusive one holds anything else.
 func (c *committer) resolve(ctx context.Context, l *link) error {
 	type place struct {
 		w   *writer
@@ -325,18 +332,23 @@ func (c *committer) resolve(ctx context.Context, l *link) error {
 	}
 	open := map[messages.ID128]place{}
 	from := uint64(math.MaxUint64)
+	c.mu.Lock()
+	created := c.created
+	c.mu.Unlock()
 	for _, w := range c.snapshot() {
 		w.each(func(row uint64, s *slot) {
 			open[s.id] = place{w, row}
 			from = min(from, s.bound+1)
 		})
 	}
-	if len(open) == 0 {
+	var own ranges
+	var known uint64
+	if c.order != nil {
+		own, known = c.order.known()
+		from = min(from, known+1)
+	} else if len(open) == 0 {
 		return nil
 	}
-	c.mu.Lock()
-	created := c.created
-	c.mu.Unlock()
 	info, err := l.info(ctx, &c.sink.stream)
 	if err != nil {
 		return err
@@ -344,12 +356,27 @@ func (c *committer) resolve(ctx context.Context, l *link) error {
 	if err := c.checkTail(info, created, from); err != nil {
 		return err
 	}
-	_, err = l.scan(ctx, scanConfig{stream: c.sink.stream.name, from: from, tag: c.tag}, func(id messages.ID128, seq uint64) {
+	var alien intruder
+	cfg := scanConfig{stream: c.sink.stream.name, from: from, tag: c.tag}
+	if c.order != nil {
+		cfg.other = func(seq uint64, subject string) {
+			if seq > known && !own.has(seq) {
+				alien.note(seq, subject, false)
+			}
+		}
+	}
+	end, err := l.scan(ctx, cfg, func(id messages.ID128, seq uint64) {
 		if p, ok := open[id]; ok {
 			p.w.found(p.row, seq)
+		} else if seq > known && !own.has(seq) {
+			alien.note(seq, string(appendHexID(nil, id)), true)
 		}
 	})
-	return err
+	if err != nil || c.order == nil {
+		return err
+	}
+	c.order.reset(l, end)
+	return alien.err(c.sink.stream.name)
 }
 
 // settle waits until no row that was sent on the current connection is without

@@ -55,7 +55,6 @@ func TestSinkOptionsThatAreRefused(t *testing.T) {
 	}{
 		{[]string{"stream", "OUT"}, "give stream and subject"},
 		{[]string{"bucket", "B", "key", "{n}"}, "not available yet"},
-		{[]string{"stream", "OUT", "subject", "o", "exclusive", "true"}, "not available yet"},
 		{[]string{"stream", "OUT", "subject", "o.{m}"}, `no column "m"`},
 		{[]string{"stream", "OUT", "subject", "o.{n:hex}"}, ":raw"},
 		{[]string{"stream", "OUT", "subject", "o.{n"}, "braces"},

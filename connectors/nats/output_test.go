@@ -77,19 +77,25 @@ func tryOutput(t testing.TB, c outputConfig, kv ...string) *output {
 func openOutput(t testing.TB, c outputConfig, kv ...string) *output {
 	t.Helper()
 	o := tryOutput(t, c, kv...)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	o.recover(c)
+	return o
+}
+
+// recover recovers the committer and opens the writers.
+func (o *output) recover(c outputConfig) {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(o.t.Context(), 20*time.Second)
 	defer cancel()
 	if err := o.c.Recover(ctx, c.epoch, c.last); err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
 	for i := range max(c.subtasks, 1) {
-		w, err := o.c.Writer(t.Context(), i, max(c.subtasks, 1))
+		w, err := o.c.Writer(o.t.Context(), i, max(c.subtasks, 1))
 		if err != nil {
-			t.Fatal(err)
+			o.t.Fatal(err)
 		}
 		o.writers = append(o.writers, w)
 	}
-	return o
 }
 
 func (o *output) close() {

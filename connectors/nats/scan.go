@@ -18,6 +18,8 @@ type scanConfig struct {
 	stream string
 	from   uint64 // first sequence
 	tag    string // value of headerSink; rows of others are skipped
+	// other, if not nil, takes what is skipped.
+	other func(seq uint64, subject string)
 }
 
 // scan reads the headers of a stream from c.from to its end, as of the call,
@@ -48,11 +50,11 @@ func (l *link) scan(ctx context.Context, c scanConfig, row func(id messages.ID12
 				continue
 			}
 			at = d.seq
-			if m.Header.Get(headerSink) != c.tag {
-				continue
-			}
-			if id, ok := parseHexID(m.Header.Get(headerID)); ok {
+			id, isRow := parseHexID(m.Header.Get(headerID))
+			if isRow = isRow && m.Header.Get(headerSink) == c.tag; isRow {
 				row(id, d.seq)
+			} else if c.other != nil {
+				c.other(d.seq, m.Subject)
 			}
 		case <-f.ticker.C:
 			if _, err := f.tick(); err != nil {

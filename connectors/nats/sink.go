@@ -20,6 +20,7 @@ type sink struct {
 	encoder    func(*messages.Schema) (format.Encoder, error)
 	maxPending int
 	maxBytes   int64
+	exclusive  bool // nobody else may publish to the stream
 	// readEndEvery is how often a committer without rows reads the end of the stream.
 	readEndEvery time.Duration
 	log          *slog.Logger
@@ -36,8 +37,6 @@ func newSink(c connectors.SinkConfig) (connectors.Sink, error) {
 func newStreamSink(c connectors.SinkConfig) (*sink, error) {
 	v := c.Options
 	switch {
-	case v.Bool("exclusive"):
-		return nil, fault.New(fault.Config, "exclusive: fencing every row is not available yet; leave the option out")
 	case !v.Has("stream") || !v.Has("subject"):
 		return nil, fault.New(fault.Config, "nats sink: give stream and subject")
 	case c.Encoder == nil:
@@ -46,7 +45,7 @@ func newStreamSink(c connectors.SinkConfig) (*sink, error) {
 	s := &sink{
 		stream: streamSpec{name: v.String("stream"), create: v.Bool("create")}, schema: c.Schema, encoder: c.Encoder,
 		maxPending: int(v.Int("max_pending")), maxBytes: max(v.Bytes("max_pending_bytes"), 1), log: c.Env.Log,
-		readEndEvery: defaultReadEndEvery,
+		exclusive: v.Bool("exclusive"), readEndEvery: defaultReadEndEvery,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -80,6 +79,9 @@ func (s *sink) Traits() connectors.SinkTraits {
 
 // Open returns a committer that connects in Recover.
 func (s *sink) Open(_ context.Context, r connectors.WriteRequest) (connectors.Committer, error) {
+	if s.exclusive && r.Offer.Guarantee == connectors.AtLeastOnce {
+		return nil, fault.New(fault.Config, "nats sink: exclusive needs rows that can be told from others; it goes with guarantee = 'exactly_once' or 'transactional', not with at_least_once")
+	}
 	for _, o := range s.Traits().Guarantees {
 		if o == r.Offer {
 			return newCommitter(s, r), nil

@@ -204,7 +204,7 @@ func (w *writer) send(s *slot) error {
 	if l == nil {
 		return nil
 	}
-	if err := w.out.publish(l, w.index, row, s); err != nil {
+	if err := w.c.publish(&w.out, l, w.index, row, s); err != nil {
 		w.lost(l)
 	}
 	return nil
@@ -215,6 +215,14 @@ func (w *writer) bound() uint64 {
 	w.noted.Lock()
 	defer w.noted.Unlock()
 	return w.highest
+}
+
+// publish sends one row.
+func (c *committer) publish(p *publication, l *link, writer int, row uint64, s *slot) error {
+	if c.order != nil {
+		return c.order.publish(p, l, writer, row, s)
+	}
+	return p.publish(l, writer, row, s)
 }
 
 // publish sends one row. nats.go copies everything before it returns, so that
@@ -295,6 +303,9 @@ func (w *writer) done(row uint64, s *slot, seq uint64) {
 	s.state = slotDone
 	w.c.progress.Add(1)
 	w.note(row, seq)
+	if w.c.order != nil {
+		w.c.order.acked(seq)
+	}
 	head := w.head.Load()
 	if row != head {
 		return
@@ -392,7 +403,7 @@ func (w *writer) resend(l *link) error {
 		}
 		// The slot cannot be used for another row meanwhile: Write waits until
 		// the writer is open.
-		if err := out.publish(l, w.index, row, s); err != nil {
+		if err := w.c.publish(&out, l, w.index, row, s); err != nil {
 			return fault.Wrap(fault.Transient, err, "publish to %s", s.subject)
 		}
 	}

@@ -1,0 +1,116 @@
+package nats
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// headerExpected makes the server refuse a row unless the last message of the
+// stream has that sequence.
+const headerExpected = nats.ExpectedLastSeqHdr
+
+// sequencer numbers the rows of an exclusive sink. Each row says which sequence
+// it follows, the one of the row sent before it, so that the server refuses
+// everything behind a message that somebody else has published, or behind a row
+// of an earlier attempt that was taken out of a socket late. Rows of all subtasks
+// go out one after the other for that; they do not wait for their answers.
+//
+// A message of somebody else costs one row: the next one finds the sequence that
+// it expects again. So a refusal is looked into at once, though it proves nothing:
+// rows behind one that the server could not take are refused, too. Whatever lies
+// behind the end as last looked at must be a row that was acknowledged, or one
+// that waits for its answer; see committer.resolve.
+type sequencer struct {
+	mu sync.Mutex
+	// mu guards the fields below. It is held while a row is handed to the
+	// connection, which copies it, but not while an answer is waited for.
+	link     *link
+	last     uint64 // sequence of the row sent last, if it is stored
+	digits   [20]byte
+	expected [1]string
+
+	acks sync.Mutex
+	// acks guards the fields below.
+	base uint64 // end of the stream as last looked at
+	own  ranges // acknowledged sequences behind it
+}
+
+// publish sends a row on l. Rows for a connection that is no longer the current
+// one are not counted: they cannot be stored in order any more.
+func (q *sequencer) publish(p *publication, l *link, writer int, row uint64, s *slot) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.expected[0] = alias(strconv.AppendUint(q.digits[:0], q.last, 10))
+	p.msg.Header[headerExpected] = q.expected[:]
+	err := p.publish(l, writer, row, s)
+	if err == nil && l == q.link {
+		q.last++
+	}
+	return err
+}
+
+// reset begins behind sequence end, which must be the stream's last. Nobody may
+// publish meanwhile.
+func (q *sequencer) reset(l *link, end uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.link, q.last = l, end
+	q.acks.Lock()
+	defer q.acks.Unlock()
+	q.base, q.own = end, nil
+}
+
+// acked notes that a row is stored at seq.
+func (q *sequencer) acked(seq uint64) {
+	q.acks.Lock()
+	defer q.acks.Unlock()
+	if seq > q.base {
+		q.own = q.own.add(seq)
+	}
+}
+
+// known returns the acknowledged sequences behind the end as last looked at, and
+// up to where they leave nothing out.
+func (q *sequencer) known() (own ranges, upTo uint64) {
+	q.acks.Lock()
+	defer q.acks.Unlock()
+	own = q.own.normal(0)
+	if len(own) > 0 && own[0].from == q.base+1 {
+		return own, own[0].to
+	}
+	return own, q.base
+}
+
+// intruder is the first message in an exclusive stream that is not of this
+// attempt.
+type intruder struct {
+	seq  uint64
+	what string // subject, or identity of the row
+	own  bool   // of an earlier attempt of the same query and sink
+}
+
+// note remembers the first one.
+func (i *intruder) note(seq uint64, what string, own bool) {
+	if i.seq == 0 {
+		*i = intruder{seq, what, own}
+	}
+}
+
+// err says what to do about it. What an earlier attempt has left is found by
+// the next one; a message of somebody else is not.
+func (i *intruder) err(stream string) error {
+	switch {
+	case i.seq == 0:
+		return nil
+	case i.own:
+		err := fault.New(fault.Restart, "exclusive: message %d of stream %s is a row (%s) of an earlier attempt of this query that arrived late; the next attempt takes it over", i.seq, stream, i.what)
+		return fault.WithClass(err, classExclusive)
+	}
+	err := fault.New(fault.Config, "exclusive: message %d of stream %s (subject %s) was published by somebody else; keep others from publishing to the stream "+
+		"(give it subjects of its own, and permissions), or leave exclusive out", i.seq, stream, i.what)
+	return fault.WithClass(err, classExclusive)
+}
