@@ -27,6 +27,9 @@ type model interface {
 // struct as columns.
 func rowOf(b *messages.Batch, i int) row {
 	var out row
+	if b.Schema().Fields[0].Name == "query" {
+		return parsePayload(b.Column(5).Str(b.Row(i)))
+	}
 	n := 0
 	r := b.Row(i)
 	add := func(c *messages.Column) {
@@ -60,13 +63,15 @@ type entry struct {
 // promises exactly once: recovery fences older attempts, scans and adopts.
 // Without, at least once.
 type broker struct {
-	r        *run
-	name     string
-	exact    bool
-	log      []entry
-	fence    uint64
-	sockets  [][]entry // rows under way, by writer
-	adopted  int       // rows not published again
+	r       *run
+	name    string
+	exact   bool
+	log     []entry
+	fence   uint64
+	sockets [][]entry // rows under way, by writer
+	adopted int       // rows not published again
+	// latest: a row replaces the one before with its window and key.
+	latest   map[groupKey]int
 	rejected int
 }
 
@@ -91,6 +96,18 @@ func (k *broker) land(socket, n int) {
 		if e.attempt < k.fence {
 			k.rejected++
 			continue
+		}
+		key := groupKey{e.row[0], e.row[2]}
+		if i, ok := k.latest[key]; ok {
+			if e.attempt < k.log[i].attempt {
+				k.r.fail("sink %s: %v of attempt %d replaces %v of attempt %d", k.name, e.row, e.attempt, k.log[i].row, k.log[i].attempt)
+			}
+			k.log[i] = e
+			k.r.count("row replaced")
+			continue
+		}
+		if k.latest != nil {
+			k.latest[key] = len(k.log)
 		}
 		k.log = append(k.log, e)
 		k.r.w.note(e.id.Lo ^ uint64(e.row[1]))

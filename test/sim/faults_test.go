@@ -46,16 +46,16 @@ var points = []string{
 	"sink/open", "sink/recover", "sink/recover/done", "sink/writer", "sink/write", "sink/write/done", "sink/cut",
 	"sink/flush", "sink/flush/done", "sink/prepare", "sink/prepare/done", "sink/commit", "sink/commit/done",
 	"op/open", "op/process",
-	"store/open", "store/committed", "store/check", "store/put", "store/put/sync", "store/put/done",
+	"store/open", "store/committed", "store/rewind", "store/check", "store/put", "store/put/sync", "store/put/done",
 	"store/commit", "store/commit/sync", "store/commit/done", "store/load", "store/drop",
 }
 
 // starting are the points passed when an attempt starts.
-var starting = []string{"src/partitions", "src/open", "sink/open", "sink/recover", "sink/recover/done", "sink/writer", "op/open", "store/open", "store/committed", "store/load"}
+var starting = []string{"src/partitions", "src/open", "sink/open", "sink/recover", "sink/recover/done", "sink/writer", "op/open", "store/open", "store/committed", "store/rewind", "store/load"}
 
 // outside are the points passed by whoever starts attempts; a panic there is not
 // the engine's.
-var outside = []string{"store/open", "store/committed"}
+var outside = []string{"store/open", "store/committed", "store/rewind"}
 
 // strikes tells whether a fault can strike at a point.
 func strikes(e effect, point string) bool {
@@ -77,7 +77,7 @@ func matrix() (all []string) {
 			}
 		}
 	}
-	return all
+	return append(all, "duplicate at src/read", "duplicate at src/ack")
 }
 
 func (r *run) planFault() plannedFault {

@@ -87,9 +87,22 @@ func (r *run) finalGroups() {
 		r.fail("the watermark of the group is %v, want %v", int64(c.Watermark), int64(want))
 		return
 	}
-	if r.plan.grouped == tallies {
+	switch r.plan.grouped {
+	case tallies:
 		r.finalTallies(c)
 		return
+	case tables:
+		n := 0
+		for _, p := range r.parts {
+			for _, in := range p.rows {
+				if r.kept(in) {
+					n++
+				}
+			}
+		}
+		r.sameTable(r.sinks[0].rows(), n)
+		return
+	default:
 	}
 	groups, lateMust, lateMay := r.naive()
 	if int64(c.Late) < lateMust || int64(c.Late) > lateMay {
@@ -120,6 +133,51 @@ func (r *run) finalGroups() {
 	}
 	if r.kinds[0] == filesSink && r.plan.grouped == windows && r.slide == r.size {
 		r.checkSum(groups, rows, c)
+	}
+}
+
+// checkTable verifies that what readers see is the whole table as it was at some
+// time up to the epoch. With one partition the number of rows in it tells when.
+func (r *run) checkTable(m model, rec *epochs.Record) {
+	total := int64(0)
+	for _, x := range m.rows() {
+		total += x[1]
+	}
+	for _, c := range rec.Counters {
+		if c.Operator == "group" && uint64(total) > c.In && r.kinds[0] != boardSink {
+			r.fail("epoch %d: the table has %d rows of %d", rec.Epoch, total, c.In)
+		}
+	}
+	if len(r.parts) == 1 {
+		r.sameTable(m.rows(), int(total))
+	}
+}
+
+// sameTable compares a complete table with the first n rows of the input that
+// pass the filter, partition by partition.
+func (r *run) sameTable(got []row, n int) {
+	want := map[int64]row{}
+	for _, p := range r.parts {
+		for _, in := range p.rows {
+			if !r.kept(in) || n == 0 {
+				continue
+			}
+			n--
+			k := in[colKey]
+			want[k] = row{k, want[k][1] + 1, want[k][2] + in[colValue]}
+		}
+	}
+	if n > 0 {
+		r.fail("the table has %d rows more than the input", n)
+	}
+	for _, x := range got {
+		if want[x[0]] != x {
+			r.fail("the table says %v, want %v", x, want[x[0]])
+		}
+		delete(want, x[0])
+	}
+	for _, x := range want {
+		r.fail("%v is missing in the table", x)
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // The columns of the input.
@@ -44,6 +46,7 @@ type partition struct {
 	reader *reader         // the open one
 	flaky  bool            // it is not listed in all attempts
 	listed bool            // in this attempt
+	gone   int             // of a work queue: how many rows have been acknowledged and are no more
 	known  bool            // it has been listed
 }
 
@@ -85,11 +88,40 @@ func (p *partition) generate(n int, delay, span time.Duration) {
 // one behind the last row.
 func (p *partition) watermarks(delay time.Duration) (before []int64, last int64) {
 	last = int64(messages.NoEventTime)
-	for _, r := range p.rows {
+	for _, in := range p.rows {
 		before = append(before, last)
-		last = max(last, r[colTime]-delay.Microseconds())
+		if !p.r.bad(in) {
+			last = max(last, in[colTime]-delay.Microseconds())
+		}
 	}
 	return before, last
+}
+
+// bad tells whether a record of the input cannot be decoded.
+func (r *run) bad(in row) bool { return r.plan.letters && in[colValue]%5 == 0 }
+
+// good is the number of rows among the first n records of a partition.
+func (p *partition) good(n int) (rows uint64) {
+	for _, in := range p.rows[:n] {
+		if !p.r.bad(in) {
+			rows++
+		}
+	}
+	return rows
+}
+
+// payload is the text of a record that cannot be decoded, which keeps its columns.
+func payload(in row) string { return strings.Trim(fmt.Sprint(in), "[]") }
+
+func parsePayload(text string) (out row) {
+	for i, f := range strings.Fields(text) {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		out[i] = n
+	}
+	return out
 }
 
 // source is a set of partitions (connectors.Source).
@@ -97,6 +129,9 @@ type source struct {
 	r     *run
 	name  string
 	parts []*partition
+	// queue: records are deleted when they are acknowledged, and delivered again
+	// when they are not.
+	queue bool
 }
 
 func (s *source) Schema() *messages.Schema { return inputSchema }
@@ -133,7 +168,13 @@ func (s *source) Open(ctx context.Context, q connectors.ReadRequest) (connectors
 			return nil, fmt.Errorf("offset %q of %s", q.From, q.Partition)
 		}
 	}
+	if pos < p.gone {
+		s.r.fail("%s is to be read from %d, but up to %d it was told to forget", p.name(), pos, p.gone)
+	}
 	rd := &reader{p: p, ctx: ctx, pos: pos, most: q.MaxRows, attempt: s.r.attempt}
+	if s.queue {
+		rd.queue, rd.deliver = true, p.gone
+	}
 	p.reader = rd
 	s.r.opened++
 	s.r.w.ready["read of "+s.name+"/"+q.Partition] = rd.ready
@@ -149,6 +190,9 @@ type reader struct {
 	attempt uint64
 	told    bool // that it is caught up
 	closed  bool
+
+	queue   bool
+	deliver int // of a work queue: what comes next; before pos it has come already
 }
 
 // ready reports whether Read has something to return: a simulated one must not
@@ -170,6 +214,9 @@ func (rd *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 	}
 	dst.SetOrigin(messages.ID128{Hi: 77, Lo: uint64(rd.p.number)})
 	n := min(rd.p.here()-rd.pos, rd.most, 1+r.rng.IntN(rd.most))
+	if rd.queue {
+		n = rd.received(n)
+	}
 	if n == 0 {
 		rd.told = true
 		dst.Status = connectors.Status{State: connectors.CaughtUp}
@@ -178,14 +225,10 @@ func (rd *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 		}
 		return nil
 	}
-	b := dst.Builder()
 	for _, in := range rd.p.rows[rd.pos : rd.pos+n] {
-		for c, v := range in {
-			b.Column(c).AppendInt64(v)
+		if err := r.decode(in, dst); err != nil {
+			return err
 		}
-		b.EndRow()
-		b.EndUnit(uint64(in[colOffset]), messages.EventTime(in[colTime]))
-		dst.Payloads++
 	}
 	rd.pos += n
 	dst.Next = strconv.AppendInt(dst.Next[:0], int64(rd.pos), 10)
@@ -197,6 +240,38 @@ func (rd *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 		return io.EOF
 	}
 	return nil
+}
+
+// decode makes a row of a record, or says that it cannot be done.
+func (r *run) decode(in row, dst *connectors.Rows) error {
+	at := messages.EventTime(in[colTime])
+	if r.bad(in) {
+		return dst.Refuse([]byte(payload(in)), fault.New(fault.BadRow, "not a row"), &connectors.Meta{Offset: uint64(in[colOffset]), Arrival: at})
+	}
+	b := dst.Builder()
+	for c, v := range in {
+		b.Column(c).AppendInt64(v)
+	}
+	b.EndRow()
+	b.EndUnit(uint64(in[colOffset]), at)
+	dst.Payloads++
+	return nil
+}
+
+// received says how many of n records that a work queue delivers are new: from
+// time to time it delivers again what has not been acknowledged.
+func (rd *reader) received(n int) int {
+	r := rd.p.r
+	if rd.p.gone < rd.pos && r.rng.IntN(16) == 0 {
+		rd.deliver = rd.p.gone + r.rng.IntN(rd.pos-rd.p.gone)
+	}
+	rd.deliver = max(rd.deliver, rd.p.gone)
+	if rd.deliver < rd.pos {
+		r.count("duplicate at src/read")
+		rd.deliver = rd.pos // all that came again is dropped
+	}
+	rd.deliver += n
+	return n
 }
 
 // Committed checks that the engine only gives away what is durable.
@@ -215,6 +290,12 @@ func (rd *reader) Committed(_ context.Context, next connectors.Offset) error {
 		rd.p.r.fail("source %s was told %d after %d", rd.p.name(), off, rd.p.acked)
 	}
 	rd.p.acked = max(rd.p.acked, off)
+	if rd.queue {
+		if off <= rd.p.gone && off > 0 {
+			rd.p.r.count("duplicate at src/ack")
+		}
+		rd.p.gone = max(rd.p.gone, off)
+	}
 	return nil
 }
 

@@ -18,10 +18,14 @@ const (
 	lineageSink sinkKind = iota // exactly once, at once
 	looseSink                   // at least once, at once
 	filesSink                   // exactly once, per epoch
+	upsertSink                  // converges, at once
+	boardSink                   // the latest complete table, at once
 	sinkKinds
 )
 
-func (k sinkKind) String() string { return [...]string{"lineage", "loose", "files"}[k] }
+func (k sinkKind) String() string {
+	return [...]string{"lineage", "loose", "files", "upsert", "board"}[k]
+}
 
 // plan is a kind of query.
 type plan struct {
@@ -36,6 +40,8 @@ type plan struct {
 	expect func(r *run, sink int, in row) []row
 	// grouped tells how rows are grouped by the watermark otherwise.
 	grouped grouping
+	// letters tells that some records are bad and go to the last sink.
+	letters bool
 }
 
 type grouping uint8
@@ -45,6 +51,7 @@ const (
 	windows
 	changes // windows in update mode
 	tallies
+	tables // the whole table in complete mode
 )
 
 // builder makes the graph of one attempt: with the same nodes, but not the same
@@ -67,15 +74,24 @@ func (b *builder) filter(name string, e divides, par int, in ...actors.Edge) *ac
 }
 
 // source adds a source with its watermark.
-func (b *builder) source(i int) *actors.Node {
+func (b *builder) source(i int) *actors.Node { return b.timed(i, b.read(i)) }
+
+func (b *builder) read(i int) *actors.Node {
 	s := b.r.sources[i]
-	n := b.g.Source(s.name, actors.SourceSpec{
+	policy := connectors.FailOnError
+	if b.r.plan.letters {
+		policy = connectors.DeadLetter
+	}
+	return b.g.Source(s.name, actors.SourceSpec{
 		Source: s, IdleTimeout: b.r.idle, Bounded: b.r.bounded,
 		Rows: func() (*connectors.Rows, error) {
-			return connectors.NewRows(inputSchema, nil, connectors.FailOnError), nil
+			return connectors.NewRows(inputSchema, nil, policy), nil
 		},
 	})
-	return b.g.Operator("time "+s.name, 0, func() operator.Operator {
+}
+
+func (b *builder) timed(i int, n *actors.Node) *actors.Node {
+	return b.g.Operator("time "+b.r.sources[i].name, 0, func() operator.Operator {
 		return eventtime.New(eventtime.Config{Column: colTime, Delay: b.r.delay})
 	}, actors.Forward(n))
 }
@@ -96,11 +112,14 @@ func (b *builder) link(n *actors.Node) actors.Edge {
 var thirds = divides{by: 3, rest: 1}
 
 func (r *run) aggregation(mode aggregate.Mode) operator.Operator {
-	op, err := aggregate.New(aggregate.Config{
+	cfg := aggregate.Config{
 		Input: inputSchema, Keys: []int{colKey}, EventTimeKey: -1, Mode: mode, EmitInterval: r.emit,
-		Window: &aggregate.Window{Column: colTime, Size: r.size, Slide: r.slide},
-		Aggs:   []aggregate.Agg{{Func: "count", Arg: -1, Filter: -1}, {Func: "sum", Arg: colValue, Filter: -1}},
-	})
+		Aggs: []aggregate.Agg{{Func: "count", Arg: -1, Filter: -1}, {Func: "sum", Arg: colValue, Filter: -1}},
+	}
+	if mode != aggregate.Complete {
+		cfg.Window = &aggregate.Window{Column: colTime, Size: r.size, Slide: r.slide}
+	}
+	op, err := aggregate.New(cfg)
 	if err != nil {
 		panic(err)
 	}
@@ -109,7 +128,11 @@ func (r *run) aggregation(mode aggregate.Mode) operator.Operator {
 
 func (b *builder) grouped(mode aggregate.Mode, in ...actors.Edge) {
 	schema := b.r.aggregation(mode).(*aggregate.Operator).Schema()
-	agg := b.g.Operator("group", b.parallel(), func() operator.Operator { return b.r.aggregation(mode) }, in...)
+	par := b.parallel()
+	if mode == aggregate.Complete {
+		par = 1 // a table is made in one place
+	}
+	agg := b.g.Operator("group", par, func() operator.Operator { return b.r.aggregation(mode) }, in...)
 	b.sink(0, schema, b.after(agg))
 }
 
@@ -171,6 +194,43 @@ var plans = []plan{
 		build: func(b *builder) {
 			f := b.filter("keep", thirds, 0, actors.Forward(b.probe("probe", 0, actors.Forward(b.source(0)))))
 			b.grouped(aggregate.Update, actors.Keyed(f, colKey))
+		},
+	},
+	{
+		name: "table", sources: 1, sinks: 1, grouped: tables,
+		build: func(b *builder) {
+			f := b.filter("keep", thirds, 0, actors.Forward(b.probe("probe", 0, actors.Forward(b.source(0)))))
+			b.grouped(aggregate.Complete, actors.Keyed(f, colKey))
+		},
+	},
+	{
+		name: "letters", sources: 1, sinks: 2, identities: true, letters: true,
+		build: func(b *builder) {
+			n := b.read(0)
+			f := b.filter("keep", thirds, 0, actors.Forward(b.probe("probe", 0, actors.Forward(b.timed(0, n)))))
+			b.sink(0, inputSchema, b.link(f))
+			b.sink(1, actors.DeadLetterSchema(), actors.BadRecords(n))
+		},
+		expect: func(r *run, sink int, in row) []row {
+			if r.bad(in) != (sink == 1) || sink == 0 && !thirds.keeps(in[colValue]) {
+				return nil
+			}
+			return []row{in}
+		},
+	},
+	{
+		name: "union, two sinks", sources: 2, sinks: 2, identities: true,
+		build: func(b *builder) {
+			u := b.g.Operator("union", b.parallel(), func() operator.Operator { return &union{} },
+				b.link(b.source(0)), b.link(b.probe("probe", 0, actors.Forward(b.source(1)))))
+			b.sink(0, inputSchema, b.link(u))
+			b.sink(1, inputSchema, actors.Forward(b.filter("keep", thirds, b.parallel(), b.link(u))))
+		},
+		expect: func(_ *run, sink int, in row) []row {
+			if sink == 1 && !thirds.keeps(in[colValue]) {
+				return nil
+			}
+			return []row{in}
 		},
 	},
 	{

@@ -55,6 +55,8 @@ type run struct {
 	disk        *memstore.Disk
 	store       epochs.Segments
 	incarnation messages.ID128
+	rewinds     bool // starts may go back to an older epoch
+	forgotten   int  // how many records were dropped before the latest rewind
 
 	attempt  uint64
 	att      *actors.Attempt
@@ -115,8 +117,11 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.single = rng.IntN(4) == 0
 	r.fastest = rng.IntN(8) == 0
 	most := []int{10, 60, 60, 200}[rng.IntN(4)]
+	if r.plan.grouped == tables {
+		r.emit = max(r.emit, time.Millisecond) // without it, only an input that speaks shows a table again
+	}
 	for i := range r.plan.sources {
-		s := &source{r: r, name: fmt.Sprint("src", i)}
+		s := &source{r: r, name: fmt.Sprint("src", i), queue: !flaky && rng.IntN(4) == 0}
 		for range 1 + rng.IntN(3) {
 			p := &partition{r: r, source: s.name, number: len(r.parts)}
 			p.generate(rng.IntN(most), r.delay, span)
@@ -134,6 +139,7 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.incarnation = messages.ID128{Hi: rng.Uint64(), Lo: rng.Uint64()}
 	r.disk = memstore.New(memstore.Options{Seed: seed, KeepUnsynced: rng.IntN(101), Fault: r.storeFault})
 	r.patience = rng.IntN(4) * 3
+	r.rewinds = rng.IntN(3) == 0 && r.mayRewind()
 	for range rng.IntN(10) {
 		r.faults = append(r.faults, r.planFault())
 	}
@@ -141,18 +147,27 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 }
 
 func (r *run) newSink(i int) model {
-	k := sinkKind(r.rng.IntN(int(sinkKinds)))
+	kinds := []sinkKind{looseSink, filesSink}
 	switch {
 	case r.plan.grouped == changes:
-		k = filesSink
-	case k == lineageSink && !r.plan.identities:
-		k = filesSink
+		kinds = []sinkKind{filesSink, upsertSink}
+	case r.plan.grouped == tables:
+		kinds = []sinkKind{boardSink}
+	case r.plan.identities:
+		kinds = append(kinds, lineageSink)
 	}
+	k := kinds[r.rng.IntN(len(kinds))]
 	r.kinds = append(r.kinds, k)
-	if k == filesSink {
+	switch k {
+	case filesSink:
 		return &files{r: r, name: r.sinkName(i)}
+	case boardSink:
+		return &board{r: r, name: r.sinkName(i)}
+	case upsertSink:
+		return &broker{r: r, name: r.sinkName(i), latest: map[groupKey]int{}}
+	default:
+		return &broker{r: r, name: r.sinkName(i), exact: k == lineageSink}
 	}
-	return &broker{r: r, name: r.sinkName(i), exact: k == lineageSink}
 }
 
 func (r *run) sinkName(i int) string { return fmt.Sprint("out", i) }
@@ -268,12 +283,17 @@ func (r *run) startAttempt() {
 		return
 	}
 	var from *epochs.Record
+	if err := r.rewind(store, &stored); err != nil {
+		r.closeStore(store)
+		r.startFailed(err)
+		return
+	}
 	if len(stored) > 0 {
 		if from, err = epochs.DecodeRecord(stored[0].Data); err != nil {
 			r.fail("newest commit record: %v", err)
 			return
 		}
-		if kept := min(epochs.Retain, len(r.records)); len(stored) < kept {
+		if kept := min(epochs.Retain, len(r.records)-r.forgotten); len(stored) < kept {
 			r.fail("%d records are left of %d", len(stored), len(r.records))
 		}
 		if from.Epoch > r.lastEpoch() {
@@ -304,6 +324,38 @@ func (r *run) startAttempt() {
 	}
 	r.log("%v attempt %d starts from epoch %d, next is %d", r.w.now, r.attempt, recordEpoch(from), highest+1)
 	r.w.note(uint64(highest))
+}
+
+// mayRewind tells whether going back to an older epoch is allowed: sinks can take
+// rows again, and sources still have theirs.
+func (r *run) mayRewind() bool {
+	return !slices.ContainsFunc(r.kinds, func(k sinkKind) bool { return k != lineageSink && k != looseSink && k != upsertSink }) &&
+		!slices.ContainsFunc(r.sources, func(s *source) bool { return s.queue })
+}
+
+// rewind goes back to an older epoch from time to time, as an operator does who
+// gives --restore-epoch.
+func (r *run) rewind(store epochs.Segments, stored *[]epochs.StoredRecord) error {
+	if !r.rewinds || len(*stored) < 2 || r.rng.IntN(3) > 0 {
+		return nil
+	}
+	n := 1 + r.rng.IntN(len(*stored)-1)
+	if newest := (*stored)[0]; newest.Epoch > r.lastEpoch() {
+		r.onDurable(newest.Data)
+	}
+	to := (*stored)[n].Epoch
+	if err := store.Rewind(context.Background(), to); err != nil {
+		return err
+	}
+	r.count("rewind")
+	r.log("%v back to epoch %d", r.w.now, to)
+	*stored = (*stored)[n:]
+	r.records = r.records[:1+slices.IndexFunc(r.records, func(rec *epochs.Record) bool { return rec.Epoch == to })]
+	r.forgotten = len(r.records) - len(*stored)
+	for _, p := range r.parts {
+		p.acked = min(p.acked, r.durable(p))
+	}
+	return nil
 }
 
 func recordEpoch(rec *epochs.Record) messages.Epoch {
@@ -535,7 +587,7 @@ func (r *run) maybeEnd() {
 			return
 		}
 	}
-	if r.plan.grouped == changes && r.total() > 0 && !r.settled() {
+	if (r.plan.grouped == changes || r.plan.grouped == tables) && r.total() > 0 && !r.settled() {
 		return
 	}
 	r.log("%v draining at the end", r.w.now)

@@ -293,5 +293,5 @@ func report(t *testing.T, covered map[string]int, total int) {
 var sometimes = []string{
 	"rows adopted", "zombie rows rejected", "sink commit redone", "drained", "epoch on request", "partition appears", "settled",
 	"crash", "drain", "stop", "clock jump", "stall", "full disk", "blocked: no space", "goes on: there is space again",
-	"gave up on a call", "epoch timed out",
+	"gave up on a call", "epoch timed out", "rewind", "table shown", "row replaced",
 }
