@@ -203,6 +203,9 @@ func (r *Rows) Prepare(e messages.Epoch, tokens []connectors.Token) (Unconfirmed
 	if own.Parts != nil {
 		r.epochs = append(r.epochs, own)
 	}
+	if len(r.epochs) == 0 {
+		return nil, nil
+	}
 	return slices.Clone(r.epochs), nil
 }
 
