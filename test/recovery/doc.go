@@ -17,5 +17,6 @@
 // follow from each other, their counters balance, and what is visible agrees
 // with the offsets and watermarks they hold.
 //
-// RECOVERY_CYCLES sets the number of kills; RECOVERY_SEED repeats a run.
+// RECOVERY_CYCLES sets the number of kills; RECOVERY_SEED repeats a run;
+// RECOVERY_BIN is a directory with the programs, else they are built.
 package recovery

@@ -27,7 +27,11 @@ func points() map[string][]int {
 		"epochs/persist/write":    {1, 4},
 		"mark/inject":             {1, 5},
 		"op/freeze":               {1, 9},
+		"rec/attempt":             {1, 2},
+		"rec/open":                {1, 2},
 		"rec/restore":             {1, 2},
+		"sink/adopted":            {1, 2},
+		"sink/fenced":             {1, 2},
 		"rec/sink":                {1, 2},
 		"sink/commit":             {1, 4},
 		"sink/flush":              {1, 4},
@@ -55,7 +59,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 		for _, hit := range table[name] {
 			r.killAt(name, hit)
 			if r.rng.IntN(2) == 0 { // again, while it restores or replays
-				again := []string{"rec/restore", "rec/sink", "src/read", "sink/write", "mark/inject"}
+				again := []string{"rec/restore", "sink/fenced", "sink/adopted", "src/read", "sink/write", "mark/inject"}
 				r.killAt(again[r.rng.IntN(len(again))], 1)
 			}
 		}

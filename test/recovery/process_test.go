@@ -19,8 +19,14 @@ import (
 )
 
 // binaries builds the programs once per test run: streamd with its fault
-// points, nats-server, and toxiproxy from its own module.
+// points, nats-server, and toxiproxy, which has a module of its own. With
+// RECOVERY_BIN they come from that directory instead.
 var binaries = sync.OnceValues(func() (map[string]string, error) {
+	if dir := os.Getenv("RECOVERY_BIN"); dir != "" {
+		return map[string]string{
+			"streamd": filepath.Join(dir, "streamd"), "nats-server": filepath.Join(dir, "nats-server"), "toxiproxy": filepath.Join(dir, "toxiproxy"),
+		}, nil
+	}
 	dir, err := os.MkdirTemp("", "streamd-recovery")
 	if err != nil {
 		return nil, err
@@ -29,6 +35,7 @@ var binaries = sync.OnceValues(func() (map[string]string, error) {
 	for name, args := range map[string][]string{
 		"streamd":     {"build", "-tags", "fault", "-o", filepath.Join(dir, "streamd"), "../../cmd/streamd"},
 		"nats-server": {"build", "-o", filepath.Join(dir, "nats-server"), "github.com/nats-io/nats-server/v2"},
+		"toxiproxy":   {"build", "-C", "toxiproxy", "-o", filepath.Join(dir, "toxiproxy"), "github.com/Shopify/toxiproxy/v2/cmd/server"},
 	} {
 		if err := build(args...); err != nil {
 			return nil, err
@@ -50,7 +57,7 @@ func build(args ...string) error {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if b, err := binaries(); err == nil {
+	if b, err := binaries(); err == nil && b["dir"] != "" {
 		_ = os.RemoveAll(b["dir"]) // a directory for temporary files
 	}
 	os.Exit(code)
