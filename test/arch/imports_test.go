@@ -61,7 +61,7 @@ var layers = []layer{
 	{"connectors/...", append([]string{"connectors/held"}, contract...), support},
 
 	{"epochs", []string{"messages/..."}, support},
-	{"epochs/catalog", []string{"messages/...", "epochs"}, append([]string{"epochs/badgerstore"}, support...)},
+	{"epochs/catalogstore", []string{"messages/...", "epochs"}, append([]string{"epochs/badgerstore"}, support...)},
 	{"epochs/...", []string{"messages/...", "epochs"}, support},
 
 	{"actors/operator", []string{"messages/...", "epochs"}, support},

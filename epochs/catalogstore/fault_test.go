@@ -1,6 +1,6 @@
 //go:build fault
 
-package catalog_test
+package catalogstore_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package catalog_test
+package catalogstore_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/badgerstore"
-	"github.com/streamd-io/streamd/epochs/catalog"
+	"github.com/streamd-io/streamd/epochs/catalogstore"
 	"github.com/streamd-io/streamd/epochs/memstore"
 	"github.com/streamd-io/streamd/epochs/storetest"
 	"github.com/streamd-io/streamd/messages"
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // alone is a query's store that closes its catalog with itself, so that a reopen
 // reads everything from the disk.
 type alone struct {
-	*catalog.Query
-	c *catalog.Catalog
+	*catalogstore.Query
+	c *catalogstore.Catalog
 }
 
 func (a alone) Close() error { return errors.Join(a.Query.Close(), a.c.Close()) }
@@ -36,7 +36,7 @@ func (a alone) Close() error { return errors.Join(a.Query.Close(), a.c.Close()) 
 // committed.
 func opener(base func(context.Context) (epochs.Segments, error)) storetest.Opener {
 	return func(ctx context.Context) (epochs.Segments, error) {
-		c := catalog.New(base)
+		c := catalogstore.New(base)
 		q, err := c.Open(ctx, "tested")
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
@@ -106,7 +106,7 @@ func TestCrashesLoseNothingThatWasAcknowledged(t *testing.T) {
 		})
 		storetest.RunCrashes(t, seed, 60, storetest.Disk{
 			Open: func(ctx context.Context) (epochs.Segments, error) {
-				c := catalog.New(onDisk(disk))
+				c := catalogstore.New(onDisk(disk))
 				q, err := c.Open(ctx, "tested")
 				return q, err
 			},
@@ -163,7 +163,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-func open(t *testing.T, c *catalog.Catalog, query string) *catalog.Query {
+func open(t *testing.T, c *catalogstore.Catalog, query string) *catalogstore.Query {
 	t.Helper()
 	q, err := c.Open(t.Context(), query)
 	ok(t, err)
@@ -206,7 +206,7 @@ func TestCommitsOfSeveralQueriesAreWrittenTogether(t *testing.T) {
 	base, err := memstore.New(memstore.Options{}).Open()
 	ok(t, err)
 	slow := &counting{Segments: base, started: make(chan struct{}), release: make(chan struct{})}
-	c := catalog.New(func(context.Context) (epochs.Segments, error) { return slow, nil })
+	c := catalogstore.New(func(context.Context) (epochs.Segments, error) { return slow, nil })
 	const queries = 50
 	var wg sync.WaitGroup
 	commit := func(i int) {
@@ -217,7 +217,7 @@ func TestCommitsOfSeveralQueriesAreWrittenTogether(t *testing.T) {
 			}
 		})
 	}
-	all := make([]*catalog.Query, 0, queries)
+	all := make([]*catalogstore.Query, 0, queries)
 	for i := 1; i < queries; i++ {
 		all = append(all, open(t, c, fmt.Sprint("q", i)))
 	}
@@ -242,7 +242,7 @@ func TestCommitsOfSeveralQueriesAreWrittenTogether(t *testing.T) {
 
 func TestQueriesDoNotDisturbEachOther(t *testing.T) {
 	disk := memstore.New(memstore.Options{})
-	c := catalog.New(onDisk(disk))
+	c := catalogstore.New(onDisk(disk))
 	want := map[string][]messages.Epoch{}
 	for round := range 400 {
 		name := fmt.Sprint("q", round%7*round%5)
@@ -253,7 +253,7 @@ func TestQueriesDoNotDisturbEachOther(t *testing.T) {
 		ok(t, q.Close())
 		if round%50 == 49 {
 			ok(t, c.Close())
-			c = catalog.New(onDisk(disk))
+			c = catalogstore.New(onDisk(disk))
 		}
 	}
 	names, err := c.Queries(t.Context())
@@ -275,7 +275,7 @@ func TestQueriesDoNotDisturbEachOther(t *testing.T) {
 // one keeps its first entry alive.
 func TestTheLogStaysShort(t *testing.T) {
 	disk := memstore.New(memstore.Options{})
-	c := catalog.New(onDisk(disk))
+	c := catalogstore.New(onDisk(disk))
 	silent, busy := open(t, c, "silent"), open(t, c, "busy")
 	ok(t, oneMore(t.Context(), silent))
 	record := make([]byte, 2000)
@@ -290,7 +290,7 @@ func TestTheLogStaysShort(t *testing.T) {
 		t.Errorf("the log has %d bytes, of which 6 KB are alive", size)
 	}
 	ok(t, base.Close())
-	c = catalog.New(onDisk(disk))
+	c = catalogstore.New(onDisk(disk))
 	if got := records(t, open(t, c, "silent")); !slices.Equal(got, []messages.Epoch{1}) {
 		t.Errorf("the silent query has the records %v", got)
 	}
@@ -299,7 +299,7 @@ func TestTheLogStaysShort(t *testing.T) {
 
 func TestARemovedQueryLeavesNothing(t *testing.T) {
 	disk := memstore.New(memstore.Options{})
-	c := catalog.New(onDisk(disk))
+	c := catalogstore.New(onDisk(disk))
 	q, other := open(t, c, "gone"), open(t, c, "other")
 	ok(t, oneMore(t.Context(), q))
 	ok(t, oneMore(t.Context(), other))
@@ -320,7 +320,7 @@ func TestARemovedQueryLeavesNothing(t *testing.T) {
 			t.Errorf("queries %v", names)
 		}
 		ok(t, c.Close())
-		c = catalog.New(onDisk(disk))
+		c = catalogstore.New(onDisk(disk))
 	}
 }
 
@@ -333,7 +333,7 @@ func TestAFailedWriteMakesEveryQueryReopen(t *testing.T) {
 		}
 		return nil
 	}})
-	c := catalog.New(onDisk(disk))
+	c := catalogstore.New(onDisk(disk))
 	a, b := open(t, c, "a"), open(t, c, "b")
 	ok(t, oneMore(t.Context(), b))
 	failing = true
@@ -379,7 +379,7 @@ func TestDamageMakesQueriesSuspect(t *testing.T) {
 	for lost := messages.Epoch(1); lost <= 4; lost++ {
 		t.Run(fmt.Sprint("entry ", lost), func(t *testing.T) {
 			disk := memstore.New(memstore.Options{})
-			c := catalog.New(onDisk(disk))
+			c := catalogstore.New(onDisk(disk))
 			for range 2 {
 				for _, name := range []string{"a", "b"} {
 					q := open(t, c, name)
@@ -392,7 +392,7 @@ func TestDamageMakesQueriesSuspect(t *testing.T) {
 				base, err := disk.Open()
 				return lossy{base, lost}, err
 			}
-			c = catalog.New(damaged)
+			c = catalogstore.New(damaged)
 			for _, name := range []string{"a", "b", "unknown"} {
 				q := open(t, c, name)
 				if _, _, err := q.Committed(t.Context()); !errors.Is(err, epochs.ErrDamaged) {
@@ -419,7 +419,7 @@ func TestDamageMakesQueriesSuspect(t *testing.T) {
 					t.Errorf("a was not settled: got %v, want ErrDamaged", err)
 				}
 				ok(t, c.Close())
-				c = catalog.New(damaged)
+				c = catalogstore.New(damaged)
 				q = open(t, c, "b")
 			}
 			// The damage is not forgotten with the entry that was damaged.
@@ -431,7 +431,7 @@ func TestDamageMakesQueriesSuspect(t *testing.T) {
 				e = next
 			}
 			ok(t, c.Close())
-			c = catalog.New(damaged)
+			c = catalogstore.New(damaged)
 			if _, _, err := open(t, c, "a").Committed(t.Context()); !errors.Is(err, epochs.ErrDamaged) {
 				t.Errorf("a after the log has moved on: got %v, want ErrDamaged", err)
 			}
@@ -446,22 +446,22 @@ func TestNewerFormatIsNamed(t *testing.T) {
 	ok(t, err)
 	ok(t, base.Commit(t.Context(), 0, 1, []byte{99}))
 	ok(t, base.Close())
-	if _, err := catalog.New(onDisk(disk)).Open(t.Context(), "q"); !errors.Is(err, epochs.ErrNewerFormat) {
+	if _, err := catalogstore.New(onDisk(disk)).Open(t.Context(), "q"); !errors.Is(err, epochs.ErrNewerFormat) {
 		t.Errorf("got %v, want ErrNewerFormat", err)
 	}
 }
 
 func TestGuardsOfTheStoreBelowHold(t *testing.T) {
 	dir := t.TempDir()
-	c := catalog.New(badgerAt(dir))
+	c := catalogstore.New(badgerAt(dir))
 	q := open(t, c, "q")
 	ok(t, oneMore(t.Context(), q))
-	if _, err := catalog.New(badgerAt(dir)).Open(t.Context(), "q"); !errors.Is(err, epochs.ErrLocked) {
+	if _, err := catalogstore.New(badgerAt(dir)).Open(t.Context(), "q"); !errors.Is(err, epochs.ErrLocked) {
 		t.Errorf("a second process: got %v, want ErrLocked", err)
 	}
 	ok(t, c.Close())
 	ok(t, os.Remove(dir+"/db/MANIFEST"))
-	_, err := catalog.New(badgerAt(dir)).Open(t.Context(), "q")
+	_, err := catalogstore.New(badgerAt(dir)).Open(t.Context(), "q")
 	if !errors.Is(err, epochs.ErrDamaged) || !strings.Contains(err.Error(), "MANIFEST") {
 		t.Errorf("without MANIFEST: got %v, want ErrDamaged", err)
 	}
@@ -479,16 +479,16 @@ func TestCopy(t *testing.T) {
 	ok(t, from.Commit(t.Context(), 0, 3, rec(3)))
 	ok(t, from.Commit(t.Context(), 3, 5, rec(5)))
 	ok(t, from.Put(t.Context(), 8, []epochs.Segment{{SegmentID: epochs.SegmentID{Operator: "a", Epoch: 8}}}))
-	c := catalog.New(onDisk(memstore.New(memstore.Options{})))
+	c := catalogstore.New(onDisk(memstore.New(memstore.Options{})))
 	to := open(t, c, "q")
-	ok(t, catalog.Copy(t.Context(), from, to))
+	ok(t, catalogstore.Copy(t.Context(), from, to))
 	list, highest, err := to.Committed(t.Context())
 	ok(t, err)
 	if len(list) != 2 || list[0].Epoch != 5 || list[1].Epoch != 3 || string(list[0].Data) != string(rec(5)) || highest != 8 {
 		t.Errorf("the copy has %v and the highest epoch %d", list, highest)
 	}
 	ok(t, from.Commit(t.Context(), 5, 9, rec(9, epochs.Chain{Operator: "aggregate", Segments: 1})))
-	if err := catalog.Copy(t.Context(), from, open(t, c, "other")); !errors.Is(err, catalog.ErrState) {
+	if err := catalogstore.Copy(t.Context(), from, open(t, c, "other")); !errors.Is(err, catalogstore.ErrState) {
 		t.Errorf("got %v, want ErrState", err)
 	}
 }

@@ -1,8 +1,8 @@
-// Package catalog keeps the checkpoints of many queries in one store. It is meant
+// Package catalogstore keeps the checkpoints of many queries in one store. It is meant
 // for queries that have no state: a commit record of a few hundred bytes per epoch
 // does not need a database of its own, with its memory tables, files and syncs.
 //
-//	c := catalog.New(func(ctx context.Context) (epochs.Segments, error) { return badgerstore.Open(ctx, dir, opts) })
+//	c := catalogstore.New(func(ctx context.Context) (epochs.Segments, error) { return badgerstore.Open(ctx, dir, opts) })
 //	store, err := c.Open(ctx, "orders") // an epochs.Segments like any other
 //
 // # Layout
@@ -30,4 +30,4 @@
 // # Concurrency
 //
 // All methods may be called from any goroutine. The package starts none.
-package catalog
+package catalogstore

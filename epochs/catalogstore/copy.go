@@ -1,4 +1,4 @@
-package catalog
+package catalogstore
 
 import (
 	"context"
@@ -17,18 +17,12 @@ var ErrState = errors.New("the checkpoint holds state")
 // epoch, into an empty store. The error wraps ErrState, and nothing is copied, if a
 // record speaks of segments. It is not atomic: the copy counts when it is complete.
 func Copy(ctx context.Context, from, to epochs.Segments) error {
+	if err := Movable(ctx, from); err != nil {
+		return err
+	}
 	records, highest, err := from.Committed(ctx)
 	if err != nil {
-		return fmt.Errorf("read the checkpoint to be moved: %w", err)
-	}
-	for _, r := range records {
-		rec, err := epochs.DecodeRecord(r.Data)
-		if err != nil {
-			return fmt.Errorf("commit record %d: %w", r.Epoch, err)
-		}
-		if len(rec.Chains) > 0 {
-			return fmt.Errorf("epoch %d: %w", r.Epoch, ErrState)
-		}
+		return err
 	}
 	prev := messages.Epoch(0)
 	for _, r := range slices.Backward(records) {
@@ -44,4 +38,23 @@ func Copy(ctx context.Context, from, to epochs.Segments) error {
 	// again.
 	id := epochs.SegmentID{Group: epochs.OperatorGroup, Epoch: highest}
 	return to.Put(ctx, highest, []epochs.Segment{{SegmentID: id, Base: true}})
+}
+
+// Movable reports why Copy would refuse a checkpoint: it wraps ErrState if a record
+// speaks of segments, epochs.ErrDamaged if the records are not complete.
+func Movable(ctx context.Context, from epochs.Segments) error {
+	records, _, err := from.Committed(ctx)
+	if err != nil {
+		return fmt.Errorf("read the checkpoint to be moved: %w", err)
+	}
+	for _, r := range records {
+		rec, err := epochs.DecodeRecord(r.Data)
+		if err != nil {
+			return fmt.Errorf("commit record %d: %w", r.Epoch, err)
+		}
+		if len(rec.Chains) > 0 {
+			return fmt.Errorf("epoch %d: %w", r.Epoch, ErrState)
+		}
+	}
+	return nil
 }
