@@ -2,8 +2,6 @@ package actors
 
 import (
 	"context"
-	"fmt"
-	"hash/crc32"
 	"time"
 
 	"github.com/streamd-io/streamd/actors/operator"
@@ -167,19 +165,9 @@ func (s *subtask) rowErrors(n *Node) *operator.RowErrors {
 // restore loads the key groups of a subtask and checks them against the chains
 // of the commit record: a missing, extra or altered segment is damage.
 func restore(ctx context.Context, store epochs.Segments, rec *epochs.Record, t *operator.Task, snap operator.Snapshotter) error {
-	type seen struct {
-		n   uint32
-		sum uint64
-	}
-	got := map[uint16]seen{}
+	var check epochs.ChainCheck
 	apply := func(seg epochs.Segment) error {
-		g := got[seg.Group]
-		if seg.Base {
-			g = seen{}
-		}
-		g.n++
-		g.sum = chainSum(g.sum, crc32.Checksum(seg.Data, castagnoli), seg.Base)
-		got[seg.Group] = g
+		check.Add(seg)
 		if len(seg.Data) == 0 {
 			return nil // given up while the operator was not part of the query
 		}
@@ -192,29 +180,11 @@ func restore(ctx context.Context, store epochs.Segments, rec *epochs.Record, t *
 			return err
 		}
 	}
-	for i := range rec.Chains {
-		c := &rec.Chains[i]
-		if c.Operator != t.UID || (c.Group != epochs.OperatorGroup && (c.Group < t.From || c.Group >= t.To)) {
-			continue
-		}
-		if g := got[c.Group]; g.n != c.Segments || g.sum != c.Sum {
-			return fmt.Errorf("key group %d of epoch %d: %d segments with checksum %x, the commit record says %d with %x: %w",
-				c.Group, rec.Epoch, g.n, g.sum, c.Segments, c.Sum, epochs.ErrDamaged)
-		}
-		delete(got, c.Group)
-	}
-	for g := range got {
-		return fmt.Errorf("key group %d has segments that the commit record of epoch %d does not know: %w", g, rec.Epoch, epochs.ErrDamaged)
+	own := func(g uint16) bool { return g == epochs.OperatorGroup || t.From <= g && g < t.To }
+	if errs := check.Finish(rec, t.UID, own); len(errs) > 0 {
+		return errs[0]
 	}
 	return nil
-}
-
-// chainSum chains the checksums of a key group's segments; a base starts anew.
-func chainSum(prev uint64, sum uint32, base bool) uint64 {
-	if base {
-		prev = 0
-	}
-	return (prev*0x100000001b3 ^ uint64(sum)) + 1
 }
 
 // open takes over what the worker has opened.

@@ -366,7 +366,7 @@ func (q *queryActor) extendChain(s segmentInfo) {
 	} else {
 		c.DeltaBytes += int64(s.bytes)
 	}
-	c.Sum = chainSum(c.Sum, s.sum, s.base)
+	c.Sum = epochs.ChainSum(c.Sum, s.sum, s.base)
 	c.Segments++
 	c.Last = s.id.Epoch
 	q.chains[k] = c

@@ -37,6 +37,7 @@
 // what is wrong: a directory in use, a newer format, a missing MANIFEST, a table
 // that is missing, cut or does not match its checksums, too little space (a full
 // disk ends the process in the middle of a write to a memory-mapped file), and a
-// witness that is newer than the newest record. Log files of zero length, which a killed
-// process may leave, are removed.
+// witness that is newer than the newest record, damaged or missing. Files that
+// hold nothing are removed: logs of zero length, which a killed process may leave,
+// and cut statistics.
 package badgerstore

@@ -36,18 +36,10 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock file: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		owner, readErr := os.ReadFile(f.Name())
-		_ = f.Close() // nothing was written
-		if readErr != nil || len(owner) == 0 {
-			owner = []byte("unknown")
-		}
-		return nil, fmt.Errorf("%s is used by process %s; stop that one or choose another directory: %w", dir, strings.TrimSpace(string(owner)), epochs.ErrLocked)
+	if err := flock(f, dir); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = f.Truncate(0)
-	}
+	err = f.Truncate(0)
 	if err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}

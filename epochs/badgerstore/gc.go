@@ -68,7 +68,7 @@ func (c *collector) collect(s *Store) {
 			return
 		default:
 		}
-		_, values, err := diskUsage(s.dbDir())
+		_, values, err := diskUsage(s.dbDir)
 		if err != nil {
 			s.log.Warn("look at the checkpoint's value log", "err", err)
 			return

@@ -73,6 +73,7 @@ type index struct {
 
 type indexedRecord struct {
 	epoch messages.Epoch
+	prev  messages.Epoch
 	gaps  []span
 	size  int64
 	err   error // why it cannot be read
@@ -86,6 +87,11 @@ func (x *index) newest() messages.Epoch {
 		return 0
 	}
 	return x.records[len(x.records)-1].epoch
+}
+
+// first reports whether there is only the record that no other preceded.
+func (x *index) first() bool {
+	return len(x.records) == 1 && x.records[0].err == nil && x.records[0].prev == 0
 }
 
 // gaps returns the spans of epochs that were never committed.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,32 +20,38 @@ import (
 )
 
 // inspect looks at the files of a database before Badger opens it, which would
-// lose data or end the process over some kinds of damage.
-func inspect(dir string, opts badger.Options) error {
+// lose data or end the process over some kinds of damage. With repair it removes
+// what holds nothing.
+func inspect(dir string, opts badger.Options, repair bool) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	manifest, data := false, ""
 	for _, f := range files {
-		switch name := f.Name(); filepath.Ext(name) {
-		case ".mem", ".vlog":
-			info, err := f.Info()
-			if err != nil {
+		info, err := f.Info()
+		if err != nil {
+			return err
+		}
+		name := f.Name()
+		useless, err := superfluous(dir, info)
+		switch {
+		case err != nil:
+			return err
+		case useless && repair:
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				return err
 			}
-			if info.Size() == 0 {
-				// Left by a process that was killed between creating and sizing it.
-				if err := os.Remove(filepath.Join(dir, name)); err != nil {
-					return err
-				}
-				continue
+		case useless:
+		case filepath.Ext(name) == ".mem", filepath.Ext(name) == ".vlog":
+			data = name
+			if err := inspectLog(filepath.Join(dir, name)); err != nil {
+				return err
 			}
+		case filepath.Ext(name) == ".sst":
 			data = name
-		case ".sst":
-			data = name
-		case "":
-			manifest = manifest || name == badger.ManifestFilename
+		case name == badger.ManifestFilename:
+			manifest = true
 		}
 	}
 	switch {
@@ -54,6 +61,54 @@ func inspect(dir string, opts badger.Options) error {
 		return fmt.Errorf("%s is missing beside %s: %w", filepath.Join(dir, badger.ManifestFilename), data, epochs.ErrDamaged)
 	}
 	return nil
+}
+
+// discardSize is the size of Badger's statistics about garbage, or of a part of
+// them. A file of another size would end the process when it is written to.
+const discardSize = 1 << 20
+
+// keyRegistry is what Badger's file of that name holds without encryption, behind
+// 16 random bytes: nothing but a text.
+const keyRegistry = "Hello Badger"
+
+// superfluous reports whether a file is of no use: a log of zero length, left by
+// a process that was killed between creating and sizing it; statistics that are
+// cut, which only make the collection of garbage less exact; a damaged registry
+// of keys, of which there are none.
+func superfluous(dir string, f fs.FileInfo) (bool, error) {
+	switch ext := filepath.Ext(f.Name()); {
+	case !f.Mode().IsRegular():
+		return false, nil
+	case ext == ".mem", ext == ".vlog":
+		return f.Size() == 0, nil
+	case f.Name() == "DISCARD":
+		return f.Size() == 0 || f.Size()%discardSize != 0, nil
+	case f.Name() == badger.KeyRegistryFileName:
+		if f.Size() != int64(16+len(keyRegistry)) {
+			return true, nil
+		}
+		b, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		return err == nil && string(b[min(16, len(b)):]) != keyRegistry, err
+	}
+	return false, nil
+}
+
+// inspectLog checks the head of a log: Badger leaves goroutines behind when it
+// meets a damaged one, and ends the process over some.
+func inspectLog(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	head := make([]byte, 20) // number of a key, 0 for none, and 12 random bytes
+	_, err = io.ReadFull(f, head)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || err == nil && binary.BigEndian.Uint64(head) != 0 {
+		return fmt.Errorf("log %s is damaged at its head: %w", name, epochs.ErrDamaged)
+	}
+	return err
 }
 
 // inspectTables checks that every table of the manifest is there and ends as a

@@ -252,31 +252,78 @@ func TestALostEpochIsNoticedByItsWitness(t *testing.T) {
 	if got := wantOpenError(t, copied, epochs.ErrDamaged); !strings.Contains(got, "epoch 4 was committed") {
 		t.Errorf("error %q does not name the epoch", got)
 	}
-	s = mustOpen(t, copied, badgerstore.Options{IgnoreWitness: true})
-	if got := newestRecord(t, s); got != 3 {
-		t.Errorf("newest record is that of epoch %d, want 3", got)
+	s = mustOpen(t, copied, badgerstore.Options{AllowLost: true})
+	records, highest, err := s.Committed(t.Context())
+	if lost, ok := errors.AsType[*epochs.LostError](err); !ok || lost.Have != 3 || lost.Lost != 4 {
+		t.Errorf("got error %v, want that epoch 4 is lost", err)
+	}
+	if len(records) != 3 || highest != 4 {
+		t.Errorf("got %d records, highest epoch %d, want 3 and 4", len(records), highest)
+	}
+	if err := s.Put(t.Context(), 5, []epochs.Segment{segment(0, 5, 10)}); !errors.Is(err, epochs.ErrDamaged) {
+		t.Errorf("put: got error %v, want ErrDamaged", err)
+	}
+	if err := s.Commit(t.Context(), 3, 5, nil); !errors.Is(err, epochs.ErrDamaged) {
+		t.Errorf("commit: got error %v, want ErrDamaged", err)
 	}
 	mustClose(t, s)
-	mustClose(t, mustOpen(t, copied, badgerstore.Options{})) // the witness was brought up to date
+	wantOpenError(t, copied, epochs.ErrDamaged) // nobody has accepted the loss
+	s = mustOpen(t, copied, badgerstore.Options{AllowLost: true})
+	ok(t, s.Rewind(t.Context(), 3))
+	mustClose(t, s)
+	s = mustOpen(t, copied, badgerstore.Options{})
+	if _, highest, err := s.Committed(t.Context()); err != nil || highest < 4 {
+		t.Errorf("highest epoch %d, error %v: the number of the lost epoch is free", highest, err)
+	}
+	mustClose(t, s)
 }
 
-func TestADamagedWitnessIsRefused(t *testing.T) {
-	dir := filled(t)
-	ok(t, os.WriteFile(filepath.Join(dir, "EPOCH"), []byte("2 00000000\n"), 0o600))
-	wantOpenError(t, dir, epochs.ErrDamaged)
-	mustClose(t, mustOpen(t, dir, badgerstore.Options{IgnoreWitness: true}))
+func TestADamagedOrMissingWitnessIsRefused(t *testing.T) {
+	for what, damage := range map[string]func(name string) error{
+		"damaged": func(name string) error { return os.WriteFile(name, []byte("2 00000000\n"), 0o600) },
+		"empty":   func(name string) error { return os.WriteFile(name, nil, 0o600) },
+		"missing": os.Remove,
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := filled(t)
+			ok(t, damage(filepath.Join(dir, "EPOCH")))
+			if got := wantOpenError(t, dir, epochs.ErrDamaged); !strings.Contains(got, filepath.Join(dir, "EPOCH")) {
+				t.Errorf("error %q does not name the file", got)
+			}
+			s := mustOpen(t, dir, badgerstore.Options{AllowLost: true})
+			ok(t, s.Rewind(t.Context(), 3))
+			mustClose(t, s)
+			s = mustOpen(t, dir, badgerstore.Options{})
+			if _, highest, err := s.Committed(t.Context()); err != nil || highest < 1000 {
+				t.Errorf("highest epoch %d, error %v: numbers that nobody remembers are free", highest, err)
+			}
+			mustClose(t, s)
+		})
+	}
 }
 
 func TestAWitnessThatLagsBehindIsBroughtUpToDate(t *testing.T) {
-	dir := filled(t)
-	want, err := os.ReadFile(filepath.Join(dir, "EPOCH"))
-	ok(t, err)
-	ok(t, os.Remove(filepath.Join(dir, "EPOCH")))
-	mustClose(t, mustOpen(t, dir, badgerstore.Options{}))
-	got, err := os.ReadFile(filepath.Join(dir, "EPOCH"))
-	ok(t, err)
-	if string(got) != string(want) {
-		t.Errorf("witness is %q, want %q", got, want)
+	dir := t.TempDir()
+	name := filepath.Join(dir, "EPOCH")
+	var before []byte
+	for e := messages.Epoch(1); e <= 2; e++ {
+		s := mustOpen(t, dir, badgerstore.Options{})
+		ok(t, s.Commit(t.Context(), e-1, e, []byte("record")))
+		mustClose(t, s)
+		want, err := os.ReadFile(name)
+		ok(t, err)
+		if before == nil {
+			ok(t, os.Remove(name)) // as after a crash behind the very first record
+		} else {
+			ok(t, os.WriteFile(name, before, 0o600))
+		}
+		mustClose(t, mustOpen(t, dir, badgerstore.Options{}))
+		got, err := os.ReadFile(name)
+		ok(t, err)
+		if string(got) != string(want) {
+			t.Errorf("epoch %d: witness is %q, want %q", e, got, want)
+		}
+		before = want
 	}
 }
 

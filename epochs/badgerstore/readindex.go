@@ -56,7 +56,7 @@ func (s *Store) indexRecord(item *badger.Item) error {
 	r := indexedRecord{epoch: e, size: item.ValueSize()}
 	r.err = item.Value(func(b []byte) error {
 		parsed, err := parseRecord(e, b)
-		r.gaps = parsed.gaps
+		r.gaps, r.prev = parsed.gaps, parsed.prev
 		return err
 	})
 	s.x.records = append(s.x.records, r)

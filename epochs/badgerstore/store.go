@@ -48,14 +48,20 @@ type Options struct {
 	// MinFree is how many bytes must be free on the disk for an epoch to be
 	// started, besides twice the size of the last one; 0 means 256 MiB.
 	MinFree int64
-	// IgnoreWitness opens a store although a newer epoch was committed than it
+	// IgnoreWitness accepts at once that a newer epoch was committed than the store
 	// holds. Sinks may have published that epoch: its rows will appear again.
 	IgnoreWitness bool
+	// AllowLost opens a store although a newer epoch was committed than it holds,
+	// or nobody can tell. Committed then returns an epochs.LostError beside the
+	// records, and nothing can be written before Rewind has accepted the loss:
+	// sinks may have published that epoch.
+	AllowLost bool
 }
 
 // Store implements epochs.Segments in a directory.
 type Store struct {
 	dir     string
+	dbDir   string // where Badger works
 	minFree int64
 	log     *slog.Logger
 	lock    *os.File
@@ -68,6 +74,8 @@ type Store struct {
 	// failed is why the outcome of a write is unknown.
 	failed error
 	closed bool
+	// readOnly: the database is a copy of the one in dir.
+	readOnly bool
 	// numberEpoch and number are for the next blob's key.
 	numberEpoch messages.Epoch
 	number      uint32
@@ -76,6 +84,8 @@ type Store struct {
 	mu      sync.RWMutex
 	x       *index
 	witness messages.Epoch
+	// lost is why the newest record is not that of the newest epoch, nil: it is.
+	lost *epochs.LostError
 	// epochBytes were put for epoch numberEpoch, lastBytes for the one before.
 	epochBytes, lastBytes int64
 	// totalBytes were put since Open.
@@ -101,15 +111,9 @@ func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 }
 
 func open(ctx context.Context, dir string, opts Options) (*Store, error) {
-	s := &Store{dir: dir, minFree: opts.MinFree, log: opts.Log}
-	if s.minFree <= 0 {
-		s.minFree = defaultMinFree
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	s.errors = &errorLog{log: s.log, errors: make(chan string, 1)}
-	if err := os.MkdirAll(s.dbDir(), 0o700); err != nil {
+	s := newStore(dir, opts)
+	s.dbDir = filepath.Join(dir, dbName)
+	if err := os.MkdirAll(s.dbDir, 0o700); err != nil {
 		return nil, err
 	}
 	var err error
@@ -123,7 +127,17 @@ func open(ctx context.Context, dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) dbDir() string { return filepath.Join(s.dir, dbName) }
+func newStore(dir string, opts Options) *Store {
+	s := &Store{dir: dir, minFree: opts.MinFree, log: opts.Log}
+	if s.minFree <= 0 {
+		s.minFree = defaultMinFree
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.errors = &errorLog{log: s.log, errors: make(chan string, 1)}
+	return s
+}
 
 // openDB opens the database and reads the index; the lock is held. When it
 // fails, the caller calls release.
@@ -135,7 +149,7 @@ func (s *Store) openDB(ctx context.Context, opts Options) error {
 		return err
 	}
 	bo := s.badgerOptions()
-	if err := inspect(s.dbDir(), bo); err != nil {
+	if err := inspect(s.dbDir, bo, true); err != nil {
 		return err
 	}
 	if err := s.openBadger(bo); err != nil {
@@ -144,11 +158,23 @@ func (s *Store) openDB(ctx context.Context, opts Options) error {
 	if err := s.readIndex(ctx); err != nil {
 		return err
 	}
-	return s.checkWitness(opts.IgnoreWitness)
+	if err := s.checkWitness(); err != nil {
+		return err
+	}
+	switch {
+	case s.lost == nil || opts.AllowLost:
+		return nil
+	case !opts.IgnoreWitness:
+		return s.lost
+	}
+	s.log.Warn("opening a checkpoint although newer epochs are missing", "epoch", s.lost.Have, "error", s.lost)
+	s.x.highest = max(s.x.highest, usedBy(s.lost, s.x.highest))
+	s.lost = nil
+	return s.setWitness(s.x.newest())
 }
 
 func (s *Store) badgerOptions() badger.Options {
-	bo := badger.DefaultOptions(s.dbDir()).
+	bo := badger.DefaultOptions(s.dbDir).
 		WithLogger(s.errors).
 		WithSyncWrites(true).
 		WithDetectConflicts(false). // it would end the process over an old timestamp
@@ -196,24 +222,38 @@ func (s *Store) release() error {
 	if s.db != nil {
 		err = s.db.Close()
 	}
-	return errors.Join(err, s.lock.Close())
+	if s.readOnly {
+		err = errors.Join(err, os.RemoveAll(s.dbDir))
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
 }
 
 // checkWitness compares the newest record with the witness outside the database
-// and brings the witness up to date.
-func (s *Store) checkWitness(ignore bool) error {
+// and brings a witness that lags behind up to date.
+func (s *Store) checkWitness() error {
 	witness, err := readWitness(s.dir)
 	have := s.x.newest()
+	path := filepath.Join(s.dir, witnessName)
+	s.witness = witness
 	switch {
-	case ignore && (err != nil || witness > have):
-		s.log.Warn("opening a checkpoint although a newer epoch is missing", "epoch", have, "missing", witness)
+	case errors.Is(err, epochs.ErrDamaged):
+		s.lost = &epochs.LostError{Have: have, Text: fmt.Sprintf("%v; nobody knows whether the newest record, that of epoch %d, is that of the newest epoch", err, have)}
+		return nil
 	case err != nil:
 		return err
 	case witness > have:
-		return fmt.Errorf("%s: epoch %d was committed, but the newest record is that of epoch %d; sinks may have published what is missing: %w", s.dir, witness, have, epochs.ErrDamaged)
+		s.lost = &epochs.LostError{Have: have, Lost: witness, Text: fmt.Sprintf("%s: epoch %d was committed, but the newest record in %s is that of epoch %d; sinks may have published what is missing", path, witness, s.dbDir, have)}
+		return nil
+	case witness == 0 && have > 0 && !s.x.first():
+		// Only between the very first record and its witness there is none.
+		s.lost = &epochs.LostError{Have: have, Text: fmt.Sprintf("%s is missing; nobody knows whether the newest record, that of epoch %d, is that of the newest epoch", path, have)}
+		return nil
 	}
 	s.witness = have
-	if witness == have {
+	if witness == have || s.readOnly {
 		return nil
 	}
 	return writeFile(s.dir, witnessName, witnessContent(have))
@@ -224,10 +264,35 @@ func (s *Store) usable(ctx context.Context) error {
 	switch {
 	case s.closed:
 		return errors.New("checkpoint is closed")
+	case s.readOnly:
+		return errors.New("checkpoint is open for reading only")
 	case s.failed != nil:
 		return fmt.Errorf("checkpoint must be reopened after a failed write: %w", s.failed)
 	}
 	return ctx.Err()
+}
+
+// unknownEpochs is how many epoch numbers are skipped when nobody knows which
+// have been used: more than the time between a copy of a directory and its use
+// could take.
+const unknownEpochs = 1 << 20
+
+// usedBy returns an epoch number that no lost epoch is above.
+func usedBy(lost *epochs.LostError, highest messages.Epoch) messages.Epoch {
+	if lost.Lost == 0 {
+		return highest + unknownEpochs
+	}
+	return lost.Lost
+}
+
+// complete reports that nothing may be written since epochs are missing.
+func (s *Store) complete() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.lost != nil {
+		return s.lost
+	}
+	return nil
 }
 
 // fail notes that the outcome of a write is unknown. write is held.
@@ -242,10 +307,14 @@ func (s *Store) Committed(ctx context.Context) ([]epochs.StoredRecord, messages.
 		return nil, 0, err
 	}
 	s.mu.RLock()
-	list, highest := slices.Clone(s.x.records), s.x.highest
+	list, highest, lost := slices.Clone(s.x.records), s.x.highest, s.lost
 	s.mu.RUnlock()
 	var records []epochs.StoredRecord
 	var damaged []error
+	if lost != nil {
+		damaged = append(damaged, lost)
+		highest = max(highest, usedBy(lost, highest))
+	}
 	txn := s.db.NewTransactionAt(newest, false)
 	defer txn.Discard()
 	for _, r := range slices.Backward(list) {
@@ -262,13 +331,17 @@ func (s *Store) Committed(ctx context.Context) ([]epochs.StoredRecord, messages.
 func readRecord(txn *badger.Txn, e messages.Epoch) (storedRecord, error) {
 	item, err := txn.Get(recordKey(e))
 	if err != nil {
-		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w: %w", e, err, epochs.ErrDamaged)
+		return storedRecord{}, &epochs.RecordError{Epoch: e, Err: err}
 	}
 	b, err := item.ValueCopy(nil)
 	if err != nil {
-		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w: %w", e, err, epochs.ErrDamaged)
+		return storedRecord{}, &epochs.RecordError{Epoch: e, Err: err}
 	}
-	return parseRecord(e, b)
+	r, err := parseRecord(e, b)
+	if err != nil {
+		return storedRecord{}, &epochs.RecordError{Epoch: e, Err: err}
+	}
+	return r, nil
 }
 
 // Check implements epochs.Segments. Besides the space it looks whether somebody
@@ -309,7 +382,7 @@ func (s *Store) written() int64 {
 
 // Size implements epochs.Segments.
 func (s *Store) Size() int64 {
-	tree, values, err := diskUsage(s.dbDir())
+	tree, values, err := diskUsage(s.dbDir)
 	if err != nil {
 		s.mu.RLock()
 		defer s.mu.RUnlock()

@@ -45,6 +45,9 @@ func (s *Store) Put(ctx context.Context, e messages.Epoch, segs []epochs.Segment
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
+	if err := s.complete(); err != nil {
+		return err
+	}
 	sorted, err := s.checkPut(e, segs)
 	if err != nil {
 		return fmt.Errorf("put segments of epoch %d: %w", e, err)
@@ -190,6 +193,9 @@ func (s *Store) Commit(ctx context.Context, prev, e messages.Epoch, record []byt
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
+	if err := s.complete(); err != nil {
+		return err
+	}
 	s.mu.RLock()
 	have, witness := s.x.newest(), s.witness
 	value := storedRecord{prev: prev, gaps: s.x.nextGaps(prev, e), data: record}
@@ -226,7 +232,7 @@ func (s *Store) commit(e messages.Epoch, r storedRecord) error {
 		return err
 	}
 	s.mu.Lock()
-	s.x.records = append(s.x.records, indexedRecord{epoch: e, gaps: r.gaps, size: int64(len(value))})
+	s.x.records = append(s.x.records, indexedRecord{epoch: e, prev: r.prev, gaps: r.gaps, size: int64(len(value))})
 	s.x.highest = max(s.x.highest, e)
 	s.x.live += int64(len(value))
 	if e > r.prev+1 {
@@ -308,6 +314,9 @@ func (s *Store) Rewind(ctx context.Context, to messages.Epoch) error {
 	}
 	s.mu.RLock()
 	known, version := s.x.recorded(to), s.x.highest+1
+	if s.lost != nil {
+		version = max(version, usedBy(s.lost, s.x.highest)+1)
+	}
 	s.mu.RUnlock()
 	if !known {
 		return fmt.Errorf("rewind to epoch %d: there is no record of it", to)
@@ -325,6 +334,7 @@ func (s *Store) rewind(to, version messages.Epoch) error {
 		return err
 	}
 	s.mu.Lock()
+	s.lost = nil
 	s.x.highest = version
 	s.x.removeRecords(func(e messages.Epoch) bool { return e > to })
 	s.x.remove(func(e entry) bool { return e.epoch > to })
@@ -335,7 +345,8 @@ func (s *Store) rewind(to, version messages.Epoch) error {
 	slices.Reverse(s.x.deadRecords)
 	s.mu.Unlock()
 	for {
-		if err := s.transact(version, func(*badger.Txn) error { return nil }); err != nil {
+		// Deleting what never was keeps the version: the numbers below stay used.
+		if err := s.transact(version, func(txn *badger.Txn) error { return txn.Delete(recordKey(version)) }); err != nil {
 			return err
 		}
 		s.mu.RLock()
