@@ -50,6 +50,7 @@ var points struct { //nolint:gochecknoglobals // see above
 	mu    sync.Mutex // guards the fields below
 	rules map[string]*rule
 	hits  map[string]int
+	hook  func(point string) error
 }
 
 // Inject marks a named point at which a test build can fail. Points are named
@@ -67,6 +68,10 @@ func Inject(point string) error {
 	points.hits[point]++
 	hit := points.hits[point]
 	r := points.rules[point]
+	if hook := points.hook; hook != nil {
+		points.mu.Unlock()
+		return hook(point)
+	}
 	if r == nil || (r.nth != 0 && r.nth != hit) {
 		points.mu.Unlock()
 		return nil
@@ -124,6 +129,16 @@ func Set(rules string) error {
 		points.rules[point] = r
 	}
 	return nil
+}
+
+// SetHook lets f decide what happens at every point instead of the rules, for
+// simulations that choose by themselves; nil gives back to the rules. f is called
+// on the goroutine that passes the point.
+func SetHook(f func(point string) error) {
+	loadEnv()
+	points.mu.Lock()
+	defer points.mu.Unlock()
+	points.hook = f
 }
 
 // Reset removes all rules, releases everything that hangs and forgets the

@@ -194,3 +194,25 @@ func set(t *testing.T, rules string) {
 		t.Fatal(err)
 	}
 }
+
+func TestHookDecidesInsteadOfTheRules(t *testing.T) {
+	fault.Reset()
+	defer fault.Reset()
+	if err := fault.Set("a/b=panic"); err != nil {
+		t.Fatal(err)
+	}
+	want := fault.New(fault.Transient, "from the hook")
+	var seen []string
+	fault.SetHook(func(point string) error { seen = append(seen, point); return want })
+	err := fault.Inject("a/b")
+	fault.SetHook(nil)
+	if err != want || len(seen) != 1 || seen[0] != "a/b" || fault.Hits()["a/b"] != 1 { //nolint:errorlint // the same value
+		t.Errorf("got %v at %q", err, seen)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("without the hook the rules do not hold again")
+		}
+	}()
+	_ = fault.Inject("a/b")
+}

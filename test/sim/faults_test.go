@@ -219,7 +219,7 @@ func (r *run) point(name string) error {
 
 // linger lets a call take a while.
 func (r *run) linger(name string) error {
-	if !r.w.wait(r.w.now+some(r.rng, 30*time.Millisecond), nil, strings.HasPrefix(name, "store/")) {
+	if !r.w.wait(r.w.now+some(r.rng, 30*time.Millisecond), nil, takesStore(name)) {
 		return errCrashed
 	}
 	return nil
@@ -235,7 +235,7 @@ func (r *run) hang(f *plannedFault) error {
 		return nil
 	}
 	r.delayed = true
-	store := strings.HasPrefix(f.point, "store/")
+	store := takesStore(f.point)
 	if r.rng.IntN(6) == 0 && r.att != nil && r.deaf == "" {
 		r.deaf, r.stopped = k.name, true
 		r.log("%v ... for ever: %s", r.w.now, k.name)
@@ -244,7 +244,7 @@ func (r *run) hang(f *plannedFault) error {
 		return errCrashed
 	}
 	most := 5 * time.Second
-	if f.point == "src/read" && r.idle > 0 {
+	if strings.HasSuffix(f.point, "src/read") && r.idle > 0 {
 		most = idleAfter / 8
 	}
 	until := r.w.now + some(r.rng, most)
@@ -257,3 +257,6 @@ func (r *run) hang(f *plannedFault) error {
 	}
 	return nil
 }
+
+// takesStore tells whether a point is passed while nobody else can call the store.
+func takesStore(point string) bool { return strings.HasPrefix(point, "store/") }

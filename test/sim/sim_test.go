@@ -16,6 +16,7 @@ import (
 
 	"github.com/streamd-io/streamd/actors"
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // harness runs seeds one after the other on one actor system.
@@ -89,7 +90,7 @@ func seeds(t *testing.T) int {
 		}
 		return n
 	}
-	if testing.Short() {
+	if testing.Short() || fault.Injecting {
 		return 200
 	}
 	return 20_000
