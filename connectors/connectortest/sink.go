@@ -90,6 +90,7 @@ type engine struct {
 	token connectors.Token
 	next  int // the first row that is not committed
 
+	stash   Stash          // part of the commit record
 	highest messages.Epoch // never reused
 	closers []func() error
 }
@@ -134,6 +135,7 @@ func (e *engine) try(t *testing.T, crashAt int) (ended bool) {
 			if _, ok := v.(crashed); !ok {
 				panic(v)
 			}
+			e.stash.Crash()
 			if com != nil { // what a dead process held is released later: it must do no harm then
 				e.closers = append(e.closers, com.Close)
 			}
@@ -154,10 +156,11 @@ func (e *engine) try(t *testing.T, crashAt int) (ended bool) {
 	var err error
 	com, err = e.c.New(t).Open(ctx, connectors.WriteRequest{
 		Query: "q", Sink: "q/sink", Incarnation: messages.ID128{Hi: 0xabcdef0123456789, Lo: 42}, Attempt: e.attempt,
-		Schema: e.c.Schema(), Offer: e.c.Offer,
+		Schema: e.c.Schema(), Offer: e.c.Offer, Stash: &e.stash,
 	})
 	step("Open", err)
 	step("Recover", com.Recover(ctx, e.epoch, e.token))
+	e.checkPublished(t, e.next)
 	writers := make([]connectors.Writer, e.parallelism)
 	for i := range writers {
 		writers[i], err = com.Writer(ctx, i, e.parallelism)
@@ -176,11 +179,13 @@ func (e *engine) epochs(t *testing.T, com connectors.Committer, writers []connec
 	type pending struct {
 		epoch messages.Epoch
 		token connectors.Token
+		next  int
 	}
 	var uncommitted *pending
 	commit := func() {
 		if uncommitted != nil {
 			step("Commit", com.Commit(ctx, uncommitted.epoch, uncommitted.token))
+			e.checkPublished(t, uncommitted.next)
 			step("Commit again", com.Commit(ctx, uncommitted.epoch, uncommitted.token))
 			uncommitted = nil
 		}
@@ -211,14 +216,16 @@ func (e *engine) epochs(t *testing.T, com connectors.Committer, writers []connec
 			committed = end
 		}
 		token, err := com.Prepare(ctx, e.highest, tokens)
+		e.checkPrefix(t) // there is no commit record yet
 		step("Prepare", err)
 		e.epoch, e.token, e.next = e.highest, append(connectors.Token(nil), token...), committed
 		if token == nil {
 			e.token = nil
 		}
+		e.stash.Commit(e.epoch)
 		step("commit record", nil)
 		commit()
-		uncommitted = &pending{e.highest, e.token}
+		uncommitted = &pending{e.highest, e.token, e.next}
 		e.checkPrefix(t)
 		if final {
 			commit()
@@ -290,7 +297,7 @@ func (e *engine) check(t *testing.T) {
 }
 
 // checkPrefix makes sure that a sink per epoch shows nothing that is not
-// committed. It is called when the last epoch has a commit record.
+// committed.
 func (e *engine) checkPrefix(t *testing.T) {
 	t.Helper()
 	if e.c.Visible == nil || e.c.Offer.Visibility != connectors.PerEpoch {
@@ -303,9 +310,28 @@ func (e *engine) checkPrefix(t *testing.T) {
 	}
 }
 
+// checkPublished makes sure that a sink that holds rows in the checkpoint shows
+// those before row n, whose epochs it has been told to publish.
+func (e *engine) checkPublished(t *testing.T, n int) {
+	t.Helper()
+	if e.c.Visible == nil || !e.stash.Used() {
+		return
+	}
+	seen := e.counts(t)
+	for i := range n {
+		if seen[fmt.Sprintf("%v", row(i))] == 0 {
+			t.Errorf("row %d is not visible when %s has returned, although its epoch has committed", i, e.last)
+		}
+	}
+}
+
 // Drain runs a committer with one writer through rows and ends it in good
 // order, for tests that look at what a sink makes of particular rows.
 func Drain(ctx context.Context, s connectors.Sink, q connectors.WriteRequest, batches ...*messages.Batch) error {
+	stash := &Stash{}
+	if q.Stash == nil {
+		q.Stash = stash
+	}
 	com, err := s.Open(ctx, q)
 	if err != nil {
 		return err
@@ -334,6 +360,7 @@ func Drain(ctx context.Context, s connectors.Sink, q connectors.WriteRequest, ba
 	if token, err = com.Prepare(ctx, 1, []connectors.Token{token}); err != nil {
 		return err
 	}
+	stash.Commit(1)
 	if err := com.Commit(ctx, 1, token); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -76,6 +77,7 @@ type committer struct {
 	// duplicates counts rows that only the server's duplicate window has kept from
 	// being stored twice.
 	duplicates atomic.Uint64
+	maxRow     atomic.Int64              // bytes that a message may have besides headers
 	unmet      atomic.Int64              // entries of adoption that no row has claimed
 	refusal    atomic.Pointer[error]     // why the server did not take a row, last
 	list       atomic.Pointer[[]*writer] // only grows; changed under mu
@@ -124,17 +126,22 @@ func (c *committer) Recover(ctx context.Context, epoch messages.Epoch, last conn
 	if c.kept != nil {
 		return fault.New(fault.Internal, "Recover of a nats sink was called again after it had succeeded")
 	}
-	var tok *token
-	if c.exact && len(last) > 0 {
-		t, err := decodeToken(last)
-		if err != nil {
+	var tok *anyToken
+	if c.exact {
+		var err error
+		if tok, err = decodeAnyToken(last); err != nil {
 			return err
 		}
-		tok = t
 	}
+	return c.start(ctx, func(ctx context.Context, l *link) error { return c.takeOver(ctx, l, epoch, tok) })
+}
+
+// start connects, for as long as it takes, and calls takeOver with each new
+// connection until it succeeds. Then rows can be published.
+func (c *committer) start(ctx context.Context, takeOver func(context.Context, *link) error) error {
 	var wait backoff
 	for {
-		l, err := c.recoverOnce(ctx, epoch, tok)
+		l, err := c.startOnce(ctx, takeOver)
 		if err == nil {
 			c.tell("")
 			c.mu.Lock()
@@ -172,13 +179,13 @@ func (c *committer) tell(reason string) bool {
 	return true
 }
 
-// recoverOnce returns a connection that may publish.
-func (c *committer) recoverOnce(ctx context.Context, epoch messages.Epoch, tok *token) (*link, error) {
+// startOnce returns a connection that may publish.
+func (c *committer) startOnce(ctx context.Context, takeOver func(context.Context, *link) error) (*link, error) {
 	l, err := c.sink.conn.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err = c.takeOver(ctx, l, epoch, tok); err == nil {
+	if err = takeOver(ctx, l); err == nil {
 		err = c.subscribe(l)
 	}
 	if err != nil {
@@ -188,34 +195,48 @@ func (c *committer) recoverOnce(ctx context.Context, epoch messages.Epoch, tok *
 	return l, nil
 }
 
-// takeOver checks the stream, fences older attempts and finds what they left.
-func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch, tok *token) error {
-	info, err := c.checkStream(ctx, l)
-	if err != nil {
-		return err
+// lookUp checks the stream and reads the marker: nil when there is none of this
+// incarnation of the query. at is the sequence of the last marker, whosever it is.
+func (c *committer) lookUp(ctx context.Context, l *link) (info *jetstream.StreamInfo, old *marker, at uint64, err error) {
+	if info, err = c.checkStream(ctx, l); err != nil {
+		return nil, nil, 0, err
 	}
 	c.mu.Lock()
 	c.created, c.base = info.Created, info.State.LastSeq
 	c.mu.Unlock()
 	if !c.exact {
-		return nil
+		return info, nil, 0, nil
 	}
 	if err := l.ensureMarkers(ctx); err != nil {
+		return nil, nil, 0, err
+	}
+	if old, at, err = l.readMarker(ctx, c.markerSubject()); err != nil {
+		return nil, nil, 0, err
+	}
+	if old == nil || old.Incarnation != c.incarnation() {
+		return info, nil, at, nil
+	}
+	if old.Attempt > c.req.Attempt {
+		return nil, nil, 0, c.fenced(old)
+	}
+	return info, old, at, nil
+}
+
+// takeOver checks the stream, fences older attempts and finds what they left.
+func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch, last *anyToken) error {
+	info, old, at, err := c.lookUp(ctx, l)
+	if err != nil || !c.exact {
 		return err
 	}
-	old, at, err := l.readMarker(ctx, c.markerSubject())
+	tok, err := last.forAtOnce(old)
 	if err != nil {
 		return err
-	}
-	mine := old != nil && old.Incarnation == c.incarnation()
-	if mine && old.Attempt > c.req.Attempt {
-		return c.fenced(old)
 	}
 	from, created := info.State.LastSeq+1, info.Created
 	switch {
 	case tok != nil:
 		from, created = tok.ScanFrom, tok.Created
-	case mine && old.Epoch == epoch:
+	case old != nil && (old.Epoch == epoch || last != nil):
 		from, created = old.ScanFrom, old.Created
 	}
 	if err := c.checkTail(info, created, from); err != nil {
@@ -289,6 +310,10 @@ func (c *committer) Writer(_ context.Context, subtask, _ int) (connectors.Writer
 	if err != nil {
 		return nil, err
 	}
+	return c.addWriter(subtask, rowEncoder{subject: c.sink.subject, enc: enc})
+}
+
+func (c *committer) addWriter(subtask int, enc rowEncoder) (*writer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.kept == nil {
@@ -361,7 +386,7 @@ func (c *committer) Prepare(_ context.Context, e messages.Epoch, tokens []connec
 // Commit implements connectors.Committer.
 func (c *committer) Commit(ctx context.Context, e messages.Epoch, t connectors.Token) error {
 	c.mu.Lock()
-	l, at, err, done := c.link, c.marker, c.err, c.committed >= e
+	l, err, done := c.link, c.err, c.committed >= e
 	c.mu.Unlock()
 	if err != nil || !c.exact || done {
 		return err
@@ -370,30 +395,11 @@ func (c *committer) Commit(ctx context.Context, e messages.Epoch, t connectors.T
 	if err != nil {
 		return err
 	}
-	if l == nil {
-		return fault.New(fault.Transient, "nats sink has no connection to %s", c.sink.conn.hosts())
-	}
-	seq, err := l.writeMarker(ctx, c.markerSubject(), c.newMarker(e, tok.ScanFrom), at)
-	if err != nil && isWrongLast(err) {
-		// Either somebody has taken over, or an earlier try was stored.
-		m, at, readErr := l.readMarker(ctx, c.markerSubject())
-		switch {
-		case readErr != nil:
-			return readErr
-		case m == nil || m.Nonce != c.nonce:
-			err := c.fenced(m)
-			c.fail(err)
-			return err
-		case m.Epoch < e:
-			return fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", m.Epoch)
-		}
-		seq, err = at, nil
-	}
-	if err != nil {
+	if err := c.moveMarker(ctx, l, c.newMarker(e, tok.ScanFrom)); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.marker, c.committed, c.scanFrom = seq, e, tok.ScanFrom
+	c.committed, c.scanFrom = e, tok.ScanFrom
 	if b, ok := c.begun[e]; ok {
 		c.settled = b.rows
 	}

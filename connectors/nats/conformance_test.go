@@ -52,11 +52,11 @@ func TestSourceConformance(t *testing.T) {
 }
 
 func TestSinkConformance(t *testing.T) {
-	for _, g := range []connectors.Guarantee{connectors.ExactlyOnce, connectors.AtLeastOnce} {
-		t.Run(g.String(), func(t *testing.T) {
+	for _, offer := range (&sink{}).Traits().Guarantees {
+		t.Run(offer.Guarantee.String()+" "+offer.Visibility.String(), func(t *testing.T) {
 			b := newChild(t)
 			js, _ := b.client()
-			c := connectortest.SinkCase{Offer: connectors.Offer{Guarantee: g, Visibility: connectors.AtOnce}}
+			c := connectortest.SinkCase{Offer: offer}
 			run, name := 0, ""
 			// A new stream for each run: the server remembers ids of purged messages,
 			// and a file stream that is created right after it was deleted can come

@@ -5,17 +5,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamd-io/streamd/connectors"
-	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
@@ -32,7 +29,7 @@ func TestOldAttemptIsFenced(t *testing.T) {
 		zombie.write(0, 0, 10)
 		openOutput(t, outputConfig{attempt: 2}, outOptions(b)...)
 		tok := zombie.prepare()
-		wantFault(t, zombie.c.Commit(t.Context(), 1, tok), fault.Config, classFenced, "attempt 2")
+		wantFault(t, zombie.com.Commit(t.Context(), 1, tok), fault.Config, classFenced, "attempt 2")
 		wantFault(t, zombie.try(0, 10, 20), fault.Config, classFenced)
 	})
 	t.Run("when it connects again", func(t *testing.T) {
@@ -50,7 +47,7 @@ func TestOldAttemptIsFenced(t *testing.T) {
 	})
 	t.Run("when it starts", func(t *testing.T) {
 		late := tryOutput(t, outputConfig{attempt: 2}, outOptions(b)...)
-		wantFault(t, late.c.Recover(t.Context(), 0, nil), fault.Config, classFenced, "attempt 4")
+		wantFault(t, late.com.Recover(t.Context(), 0, nil), fault.Config, classFenced, "attempt 4")
 	})
 	t.Run("a new incarnation takes over whatever its number", func(t *testing.T) {
 		fresh := openOutput(t, outputConfig{attempt: 1, incarnation: 5}, outOptions(b)...)
@@ -86,7 +83,7 @@ func TestCommitIsIdempotent(t *testing.T) {
 	o := openOutput(t, outputConfig{}, outOptions(b)...)
 	o.commit()
 	o.c.marker, o.c.committed = o.c.marker-1, 0 // as if the answer of the first try had been lost
-	if err := o.c.Commit(t.Context(), o.epoch, o.last); err != nil {
+	if err := o.com.Commit(t.Context(), o.epoch, o.last); err != nil {
 		t.Fatal(err)
 	}
 	o.commit()
@@ -101,7 +98,7 @@ func TestRowsInFlightAtBegin(t *testing.T) {
 	o := openOutput(t, outputConfig{subtasks: 2}, outOptions(b)...)
 	o.write(0, 0, 10)
 	o.epoch++
-	o.c.Begin(1)
+	o.com.Begin(1)
 	o.write(0, 10, 20) // epoch 1: the marker has not come yet
 	first, err := o.writers[0].Cut(1)
 	if err != nil {
@@ -114,7 +111,7 @@ func TestRowsInFlightAtBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	tok := o.finish([]connectors.Flush{first, second})
-	if err := o.c.Commit(t.Context(), 1, tok); err != nil {
+	if err := o.com.Commit(t.Context(), 1, tok); err != nil {
 		t.Fatal(err)
 	}
 	o.write(1, 40, 50) // epoch 2
@@ -174,7 +171,7 @@ func TestGuaranteeIsRefused(t *testing.T) {
 	refused := func(t *testing.T, b *broker, c outputConfig, class string, words ...string) {
 		t.Helper()
 		o := tryOutput(t, c, outOptions(b)...)
-		wantFault(t, o.c.Recover(t.Context(), c.epoch, c.last), fault.Config, class, words...)
+		wantFault(t, o.com.Recover(t.Context(), c.epoch, c.last), fault.Config, class, words...)
 	}
 	t.Run("when the end of the stream was trimmed", func(t *testing.T) {
 		b, _, s, c := setup(t)
@@ -238,7 +235,7 @@ func TestStreamChangesWhileWriting(t *testing.T) {
 	err := o.try(0, 10, 11) // nobody listens to the subject
 	if err == nil {
 		o.epoch++
-		o.c.Begin(1)
+		o.com.Begin(1)
 		_, err = o.tryFinish(o.cut(1))
 	}
 	wantFault(t, err, fault.Config, classMissing, "nats stream add OUT")
@@ -289,7 +286,7 @@ func TestRowsThatCannotBePublished(t *testing.T) {
 		o := openOutput(t, outputConfig{}, outOptions(b)...)
 		o.write(0, 0, 1) // headers alone are larger
 		o.epoch++
-		o.c.Begin(1)
+		o.com.Begin(1)
 		_, err := o.tryFinish(o.cut(1))
 		wantFault(t, err, fault.BadRow, "", "out.0", "larger than the stream allows")
 	})
@@ -309,7 +306,7 @@ func TestSinkWaitsForTheServer(t *testing.T) {
 	log.first = warned
 	o := tryOutput(t, outputConfig{log: slog.New(slog.NewTextHandler(&log, nil))}, outOptions(b)...)
 	done := make(chan error, 1)
-	go func() { done <- o.c.Recover(t.Context(), 0, nil) }()
+	go func() { done <- o.com.Recover(t.Context(), 0, nil) }()
 	<-warned
 	b.start()
 	if err := <-done; err != nil {
@@ -318,81 +315,7 @@ func TestSinkWaitsForTheServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	late := tryOutput(t, outputConfig{attempt: 2}, outOptions(b)...)
-	if err := late.c.Recover(ctx, 0, nil); !errors.Is(err, context.Canceled) {
+	if err := late.com.Recover(ctx, 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Recover = %v, want canceled", err)
 	}
-}
-
-// TestExactlyOnceUnderRandomCrashes runs a query of 8 partitions whose rows
-// change subtasks with every attempt, crashes it at every step of an epoch,
-// and restarts the server now and then.
-func TestExactlyOnceUnderRandomCrashes(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	b := newBroker(t)
-	js, _ := b.client()
-	outStream(t, js)
-	const partitions, perPartition = 8, 400
-	committed := [partitions]int{} // offsets
-	var epoch messages.Epoch
-	var last connectors.Token
-	attempts := 0
-	for attempt := uint64(1); slices.Min(committed[:]) < perPartition; attempt++ {
-		attempts++
-		o := openOutput(t, outputConfig{attempt: attempt, epoch: epoch, last: last, subtasks: 3}, outOptions(b)...)
-		pos := committed
-		shift := rnd.IntN(3)
-		step := func(p int) {
-			n := min(rnd.IntN(30), perPartition-pos[p])
-			o.write((p+shift)%3, p*perPartition+pos[p], p*perPartition+pos[p]+n)
-			pos[p] += n
-		}
-		for range rnd.IntN(4) {
-			for range rnd.IntN(12) {
-				step(rnd.IntN(partitions))
-			}
-			if rnd.IntN(12) == 0 {
-				b.stop()
-				b.start()
-			}
-			o.epoch++
-			o.c.Begin(o.epoch)
-			var flushes []connectors.Flush
-			at := pos
-			for i, w := range o.writers { // markers arrive at different times
-				f, err := w.Cut(o.epoch)
-				if err != nil {
-					t.Fatal(err)
-				}
-				flushes = append(flushes, f)
-				for p := range partitions {
-					if (p+shift)%3 == i {
-						at[p] = pos[p]
-					}
-				}
-				step(rnd.IntN(partitions))
-			}
-			if rnd.IntN(6) == 0 {
-				break // crash before the tokens
-			}
-			tok := o.finish(flushes)
-			if rnd.IntN(6) == 0 {
-				break // crash before the commit record
-			}
-			committed, epoch, last = at, o.epoch, tok
-			if rnd.IntN(6) == 0 {
-				break // crash before the sink commit
-			}
-			for err := fault.New(fault.Transient, ""); err != nil; {
-				if err = o.c.Commit(t.Context(), o.epoch, tok); err != nil && fault.KindOf(err) != fault.Transient {
-					t.Fatal(err)
-				}
-			}
-		}
-		o.close()
-	}
-	js, _ = b.client()
-	wantOnce(t, stored(t, js, "OUT"), 0, partitions*perPartition)
-	t.Logf("%d attempts, %d epochs", attempts, epoch)
 }

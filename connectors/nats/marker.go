@@ -24,14 +24,19 @@ const (
 
 // marker says which attempt may publish, and what was committed last.
 type marker struct {
-	Version     int            `json:"v"`
-	Incarnation string         `json:"incarnation"`
-	Attempt     uint64         `json:"attempt"`
-	Nonce       string         `json:"nonce"`
-	Epoch       messages.Epoch `json:"epoch"`
-	Stream      string         `json:"stream"`
-	Created     time.Time      `json:"created"` // of the stream
-	ScanFrom    uint64         `json:"scan_from"`
+	Version     int    `json:"v"`
+	Incarnation string `json:"incarnation"`
+	Attempt     uint64 `json:"attempt"`
+	Nonce       string `json:"nonce"`
+	// Epoch is the last one whose rows are all in the stream.
+	Epoch messages.Epoch `json:"epoch"`
+	// Publishing is the epoch whose rows are being published after it has
+	// committed, 0 when none is.
+	Publishing messages.Epoch `json:"publishing,omitempty"`
+	Stream     string         `json:"stream"`
+	Created    time.Time      `json:"created"` // of the stream
+	// ScanFrom is the first sequence that can hold a row of a later epoch.
+	ScanFrom uint64 `json:"scan_from"`
 }
 
 func (c *committer) markerSubject() string {
@@ -127,6 +132,39 @@ func (l *link) writeMarker(ctx context.Context, subject string, m *marker, last 
 		err = fault.Wrap(fault.Transient, err, "") // the caller reads it again
 	}
 	return seq, err
+}
+
+// moveMarker replaces our marker by m, unless somebody else has taken over.
+func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
+	if l == nil {
+		return fault.New(fault.Transient, "nats sink has no connection to %s", c.sink.conn.hosts())
+	}
+	c.mu.Lock()
+	at := c.marker
+	c.mu.Unlock()
+	seq, err := l.writeMarker(ctx, c.markerSubject(), m, at)
+	if err != nil && isWrongLast(err) {
+		// Either somebody has taken over, or an earlier try was stored.
+		now, at, readErr := l.readMarker(ctx, c.markerSubject())
+		switch {
+		case readErr != nil:
+			return readErr
+		case now == nil || now.Nonce != c.nonce:
+			err := c.fenced(now)
+			c.fail(err)
+			return err
+		case now.Epoch < m.Epoch || now.Publishing != m.Publishing:
+			return fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", now.Epoch)
+		}
+		seq, err = at, nil
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.marker = seq
+	return nil
 }
 
 // isWrongLast reports whether a compare-and-set was lost.

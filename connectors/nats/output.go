@@ -24,8 +24,16 @@ func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.Stream
 	if err := c.checkOutput(&info.Config); err != nil {
 		return nil, err
 	}
+	size := l.nc.MaxPayload()
+	if n := int64(info.Config.MaxMsgSize); n > 0 {
+		size = min(size, n)
+	}
+	c.maxRow.Store(size - c.headerSize())
 	return info, c.checkSubjects(&info.Config)
 }
+
+// headerSize bounds the bytes of a row's headers.
+func (c *committer) headerSize() int64 { return int64(200 + len(c.tag)) }
 
 // checkOutput refuses streams that cannot keep the promise. What it asks for
 // grows with the guarantee.

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/connectortest"
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/json"
 	"github.com/streamd-io/streamd/messages"
@@ -21,7 +22,9 @@ import (
 // output is one attempt of a query whose row n has the identity n.
 type output struct {
 	t       testing.TB
-	c       *committer
+	com     connectors.Committer
+	c       *committer // what com is made of
+	stash   *connectortest.Stash
 	writers []connectors.Writer
 	builder *messages.Builder
 	epoch   messages.Epoch
@@ -34,15 +37,26 @@ type outputConfig struct {
 	epoch       messages.Epoch
 	last        connectors.Token
 	atLeastOnce bool
+	offer       connectors.Offer     // when it is not at once
+	stash       *connectortest.Stash // of the attempt before
+	keys        []int
 	subtasks    int
 	log         *slog.Logger
 }
 
 func newTestSink(t testing.TB, log *slog.Logger, kv ...string) (connectors.Sink, error) {
+	return newSinkOf(t, numbers(), log, kv)
+}
+
+func newTestSinkOf(t testing.TB, s *messages.Schema, kv ...string) (connectors.Sink, error) {
+	return newSinkOf(t, s, nil, kv)
+}
+
+func newSinkOf(t testing.TB, s *messages.Schema, log *slog.Logger, kv []string) (connectors.Sink, error) {
 	rec := Connector()
 	f := json.Format()
 	return rec.Sink(t.Context(), connectors.SinkConfig{
-		Options: values(t, "nats sink", rec.SinkOptions, kv), Schema: numbers(), Format: f, Env: connectors.Env{Log: log},
+		Options: values(t, "nats sink", rec.SinkOptions, kv), Schema: s, Format: f, Env: connectors.Env{Log: log},
 		Encoder: func(s *messages.Schema) (format.Encoder, error) {
 			return f.Encoder(format.Config{Schema: s, Options: values(t, "json", f.Options, nil)})
 		},
@@ -56,20 +70,29 @@ func tryOutput(t testing.TB, c outputConfig, kv ...string) *output {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := connectors.ExactlyOnce
-	if c.atLeastOnce {
-		g = connectors.AtLeastOnce
+	if c.offer == (connectors.Offer{}) && !c.atLeastOnce {
+		c.offer.Guarantee = connectors.ExactlyOnce
+	}
+	if c.stash == nil {
+		c.stash = &connectortest.Stash{}
 	}
 	if c.incarnation == 0 {
 		c.incarnation = 77
 	}
 	com, err := s.Open(t.Context(), connectors.WriteRequest{
-		Query: "q", Sink: "out", Incarnation: messages.ID128{Hi: c.incarnation}, Attempt: max(c.attempt, 1), Schema: numbers(), Offer: connectors.Offer{Guarantee: g},
+		Query: "q", Sink: "out", Incarnation: messages.ID128{Hi: c.incarnation}, Attempt: max(c.attempt, 1), Schema: numbers(), Offer: c.offer,
+		Stash: c.stash, KeyColumns: c.keys,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &output{t: t, c: com.(*committer), builder: messages.NewBuilder(numbers()), epoch: c.epoch, last: c.last}
+	o := &output{t: t, com: com, stash: c.stash, builder: messages.NewBuilder(numbers()), epoch: c.epoch, last: c.last}
+	switch com := com.(type) {
+	case *committer:
+		o.c = com
+	case *epochCommitter:
+		o.c = com.committer
+	}
 	t.Cleanup(o.close)
 	return o
 }
@@ -86,11 +109,11 @@ func (o *output) recover(c outputConfig) {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(o.t.Context(), 20*time.Second)
 	defer cancel()
-	if err := o.c.Recover(ctx, c.epoch, c.last); err != nil {
+	if err := o.com.Recover(ctx, c.epoch, c.last); err != nil {
 		o.t.Fatal(err)
 	}
 	for i := range max(c.subtasks, 1) {
-		w, err := o.c.Writer(o.t.Context(), i, max(c.subtasks, 1))
+		w, err := o.com.Writer(o.t.Context(), i, max(c.subtasks, 1))
 		if err != nil {
 			o.t.Fatal(err)
 		}
@@ -100,7 +123,7 @@ func (o *output) recover(c outputConfig) {
 
 func (o *output) close() {
 	if o.c != nil {
-		if err := o.c.Close(); err != nil {
+		if err := o.com.Close(); err != nil {
 			o.t.Error(err)
 		}
 		// Nothing may rest on the duplicate window, which is longer than these
@@ -145,7 +168,7 @@ func (o *output) write(subtask, from, to int) {
 func (o *output) prepare() connectors.Token {
 	o.t.Helper()
 	o.epoch++
-	o.c.Begin(o.epoch)
+	o.com.Begin(o.epoch)
 	return o.finish(o.cut(o.epoch))
 }
 
@@ -182,14 +205,15 @@ func (o *output) tryFinish(fs []connectors.Flush) (connectors.Token, error) {
 		}
 		toks = append(toks, tok)
 	}
-	return o.c.Prepare(ctx, o.epoch, toks)
+	return o.com.Prepare(ctx, o.epoch, toks)
 }
 
 // commit ends an epoch.
 func (o *output) commit() {
 	o.t.Helper()
 	o.last = o.prepare()
-	if err := o.c.Commit(o.t.Context(), o.epoch, o.last); err != nil {
+	o.stash.Commit(o.epoch)
+	if err := o.com.Commit(o.t.Context(), o.epoch, o.last); err != nil {
 		o.t.Fatal(err)
 	}
 }

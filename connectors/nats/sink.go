@@ -73,6 +73,7 @@ func (s *sink) Traits() connectors.SinkTraits {
 		Guarantees: []connectors.Offer{
 			{Guarantee: connectors.AtLeastOnce, Visibility: connectors.AtOnce},
 			{Guarantee: connectors.ExactlyOnce, Visibility: connectors.AtOnce},
+			{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
 		},
 	}
 }
@@ -82,10 +83,11 @@ func (s *sink) Open(_ context.Context, r connectors.WriteRequest) (connectors.Co
 	if s.exclusive && r.Offer.Guarantee == connectors.AtLeastOnce {
 		return nil, fault.New(fault.Config, "nats sink: exclusive needs rows that can be told from others; it goes with guarantee = 'exactly_once' or 'transactional', not with at_least_once")
 	}
-	for _, o := range s.Traits().Guarantees {
-		if o == r.Offer {
-			return newCommitter(s, r), nil
-		}
+	switch r.Offer {
+	case connectors.Offer{Guarantee: connectors.AtLeastOnce, Visibility: connectors.AtOnce}, connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.AtOnce}:
+		return newCommitter(s, r), nil
+	case connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch}:
+		return newEpochCommitter(s, r)
 	}
-	return nil, fault.New(fault.Config, "nats sink does not offer %s with visibility %s (it offers at_least_once and exactly_once, at once)", r.Offer.Guarantee, r.Offer.Visibility)
+	return nil, fault.New(fault.Config, "nats sink of a stream does not offer %s with visibility %s (it offers at_least_once at once, exactly_once at once or per epoch)", r.Offer.Guarantee, r.Offer.Visibility)
 }

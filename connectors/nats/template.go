@@ -122,6 +122,27 @@ func (t *template) filter() string {
 	return strings.Join(tokens, ".")
 }
 
+// bounded reports whether every subject is a valid one, whatever the values.
+func (t *template) bounded(s *messages.Schema) bool {
+	const longest = 64 // text of a value of a fixed size, escaped
+	size := 0
+	for _, p := range t.parts {
+		if p.path == nil {
+			size += len(p.literal)
+			continue
+		}
+		typ := s.Fields[p.path[0]].Type
+		for _, f := range p.path[1:] {
+			typ = typ.Fields[f].Type
+		}
+		if typ.Kind == messages.String || typ.Kind == messages.Binary {
+			return false
+		}
+		size += longest
+	}
+	return !t.raw && size <= maxSubject
+}
+
 // append appends the subject of physical row i. The error is of kind BadRow.
 func (t *template) append(dst []byte, b *messages.Batch, i int) ([]byte, error) {
 	from := len(dst)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/held"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -75,6 +76,63 @@ func decodeToken(b connectors.Token) (*token, error) {
 		t.Adoption = append(t.Adoption, messages.ID128{Hi: binary.BigEndian.Uint64(ids), Lo: binary.BigEndian.Uint64(ids[8:])})
 	}
 	return t, nil
+}
+
+// epochToken is what the commit record of epoch e keeps about a sink whose rows
+// are published after their epoch has committed.
+type epochToken struct {
+	Version int       `json:"v"`
+	Created time.Time `json:"created"` // of the stream
+	// ScanFrom is the first sequence that can hold a row of the epochs in Rows.
+	ScanFrom uint64 `json:"scan_from"`
+	// Rows are the epochs that may be unpublished.
+	Rows held.Unconfirmed `json:"rows,omitempty"`
+}
+
+const epochTokenVersion = 2
+
+func (t epochToken) encode() (connectors.Token, error) {
+	t.Version, t.Created = epochTokenVersion, t.Created.UTC()
+	b, err := json.Marshal(t)
+	return b, fault.Wrap(fault.Internal, err, "encode the token of a nats sink")
+}
+
+// anyToken is a token of one of the modes; the other field is nil.
+type anyToken struct {
+	atOnce *token
+	epoch  *epochToken
+}
+
+// decodeAnyToken returns nil if there is none.
+func decodeAnyToken(b connectors.Token) (*anyToken, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	t := epochToken{}
+	if err := json.Unmarshal(b, &t); err != nil {
+		return nil, fault.Wrap(fault.Config, err, "token of a nats sink")
+	}
+	if t.Version == epochTokenVersion && t.ScanFrom > 0 {
+		return &anyToken{epoch: &t}, nil
+	}
+	one, err := decodeToken(b)
+	return &anyToken{atOnce: one}, err
+}
+
+// forAtOnce returns the token of a sink that publishes at once. When it has
+// published per epoch before, all that must have been done, as the marker tells,
+// and there is nothing to go on from but the marker.
+func (t *anyToken) forAtOnce(old *marker) (*token, error) {
+	if t == nil || t.epoch == nil {
+		if t == nil {
+			return nil, nil
+		}
+		return t.atOnce, nil
+	}
+	if n := len(t.epoch.Rows); n > 0 && (old == nil || old.Epoch < t.epoch.Rows[n-1].Epoch) {
+		return nil, switched("epoch", "at_once", int(t.epoch.Rows[n-1].Rows))
+	}
+	return nil, nil
 }
 
 func appendID(dst []byte, id messages.ID128) []byte {

@@ -47,7 +47,7 @@ type writer struct {
 	c       *committer
 	index   int // in the committer's list, part of reply subjects
 	subtask int
-	enc     format.Encoder
+	enc     rowEncoder
 	space   chan struct{} // Write looks again whether it may go on
 	answers chan struct{} // something was answered while the writer was not open
 	closed  chan struct{}
@@ -97,7 +97,7 @@ type publication struct {
 	ids   []string
 }
 
-func newWriter(c *committer, index, subtask int, enc format.Encoder) *writer {
+func newWriter(c *committer, index, subtask int, enc rowEncoder) *writer {
 	w := &writer{
 		c: c, index: index, subtask: subtask, enc: enc, space: make(chan struct{}, 1), answers: make(chan struct{}, 1), closed: make(chan struct{}),
 		ring: make([]slot, c.sink.maxPending), highest: c.base,
@@ -123,29 +123,44 @@ func (w *writer) Write(ctx context.Context, b *messages.Batch, ids []messages.ID
 			continue // the new value follows
 		}
 		if kinds != nil && kinds[row] == messages.Delete {
-			return fault.New(fault.Config, "nats sink of stream %s got a deletion; a stream of rows cannot take it back", w.c.sink.stream.name)
+			return w.c.deletion()
 		}
 		if w.c.exact && w.c.claim(ids[i], w.lastCut) {
 			continue
 		}
-		s, err := w.reserve(ctx)
-		if err != nil {
-			return err
+		var id *messages.ID128
+		if ids != nil {
+			id = &ids[i]
 		}
-		if s.subject, err = w.c.sink.subject.append(s.subject[:0], b, row); err != nil {
-			return err
-		}
-		if s.data, err = w.enc.Encode(s.data[:0], b, row); err != nil {
-			return err
-		}
-		if s.hasID = ids != nil; s.hasID {
-			s.id = ids[i]
-		}
-		if err := w.send(s); err != nil {
+		if err := w.put(ctx, &w.enc, b, row, id); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rowEncoder makes messages of rows of one schema.
+type rowEncoder struct {
+	subject *template
+	enc     format.Encoder
+}
+
+// put publishes one physical row; id may be nil. It blocks until there is room.
+func (w *writer) put(ctx context.Context, enc *rowEncoder, b *messages.Batch, row int, id *messages.ID128) error {
+	s, err := w.reserve(ctx)
+	if err != nil {
+		return err
+	}
+	if s.subject, err = enc.subject.append(s.subject[:0], b, row); err != nil {
+		return err
+	}
+	if s.data, err = enc.enc.Encode(s.data[:0], b, row); err != nil {
+		return err
+	}
+	if s.hasID = id != nil; s.hasID {
+		s.id = *id
+	}
+	return w.send(s)
 }
 
 // reserve returns the slot behind the tail, waiting until there is room for
@@ -185,8 +200,7 @@ func (w *writer) send(s *slot) error {
 		defer w.mu.Unlock()
 		return w.err
 	}
-	const overhead = 200 // headers
-	if size := int64(len(s.data)); size+overhead+int64(len(w.c.tag)) > w.limit {
+	if size := int64(len(s.data)); size+w.c.headerSize() > w.limit {
 		defer w.mu.Unlock()
 		return fault.New(fault.BadRow, "row of %d bytes for subject %s is larger than the server takes (max_payload %d)", size, s.subject, w.limit)
 	}
