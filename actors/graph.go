@@ -47,6 +47,8 @@ type SourceSpec struct {
 	// IdleTimeout is how long a partition must be caught up and silent until it
 	// no longer holds back watermarks; 0 means 30 s, negative never.
 	IdleTimeout time.Duration
+	// MaxRowsPerSecond bounds the rows of all partitions together; 0 means no limit.
+	MaxRowsPerSecond int64
 	// Bounded reads what is there when the attempt starts and then ends.
 	Bounded bool
 	// OnBadRecord, if not nil, is told about each record that the on_error policy

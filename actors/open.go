@@ -74,7 +74,8 @@ func (s *subtask) openReader(m *openedMsg) error {
 	}
 	var err error
 	m.reader, err = spec.Source.Open(s.ctxIO, connectors.ReadRequest{
-		Partition: s.source.partition, From: s.source.offset, Bounded: spec.Bounded, MaxRows: s.cfg.BatchRows,
+		Partition: s.source.partition, Query: s.cfg.Query, Source: s.stage.source.name, Incarnation: s.cfg.Incarnation,
+		EpochInterval: s.cfg.EpochInterval, From: s.source.offset, Bounded: spec.Bounded, MaxRows: s.source.throttle.batch(s.cfg.BatchRows),
 	})
 	return err
 }

@@ -94,6 +94,8 @@ type (
 	encodeTick struct{ epoch messages.Epoch }
 	// idleTick checks whether a source is idle.
 	idleTick struct{ generation uint64 }
+	// dueTick wakes a source whose rows had to wait for their turn.
+	dueTick struct{}
 	// timerMsg is a fired processing-time timer of a fused operator.
 	timerMsg struct {
 		op         int

@@ -40,6 +40,8 @@ type queryActor struct {
 	sinks    []*sinkRef
 	waiting  int // subtasks that are not ready yet
 	reading  int // source subtasks that still read
+	// throttles are those of the sources.
+	throttles map[*Node]*throttle
 	// unfinished is how many source subtasks have not acknowledged the final epoch.
 	unfinished int
 
@@ -358,10 +360,24 @@ func (q *queryActor) newSubtask(st *stage, i int, partitions map[*Node][]string,
 	return s
 }
 
+// throttle returns what the partitions of a source share.
+func (q *queryActor) throttle(n *Node) *throttle {
+	if q.throttles == nil {
+		q.throttles = map[*Node]*throttle{}
+	}
+	t, ok := q.throttles[n]
+	if !ok {
+		t = newThrottle(n.source.MaxRowsPerSecond)
+		q.throttles[n] = t
+	}
+	return t
+}
+
 func (q *queryActor) newSource(s *subtask, n *Node, partition string) *sourceHalf {
 	h := &sourceHalf{
 		spec: n.source, partition: partition, frozen: map[messages.Epoch]connectors.Offset{}, restoredWM: messages.NoEventTime,
 		reads: q.looseWorker("read of " + n.name + "/" + partition), acks: q.sysWorker(s.workerName("reader")),
+		throttle: q.throttle(n),
 	}
 	if q.cfg.From == nil {
 		return h

@@ -49,6 +49,11 @@ type sourceHalf struct {
 	generation uint64        // of the idle timer
 	idleStop   func() bool
 
+	throttle *throttle     // shared by the partitions; nil: no limit
+	reserved bool          // the oldest result has its turn at due
+	due      time.Duration // on the monotonic clock
+	dueStop  func() bool
+
 	// frozen are the offsets of epochs that are not acknowledged yet.
 	frozen map[messages.Epoch]connectors.Offset
 	// durable is to be acknowledged upstream next, nil: nothing.
@@ -109,6 +114,9 @@ func (s *subtask) takePolled() bool {
 		return false
 	}
 	m := src.ready[0]
+	if !s.mayTake(m) {
+		return false
+	}
 	src.ready = append(src.ready[:0], src.ready[1:]...)
 	s.noteStatus(m.slot)
 	n := s.nodes[0]
@@ -161,6 +169,7 @@ func (s *subtask) stopReading() {
 	src.stopping = true
 	src.generation++ // what is left unread is not idleness
 	src.disarm()
+	src.undue()
 	for _, m := range src.ready {
 		if m.b != nil {
 			m.b.Release()
@@ -336,6 +345,7 @@ func (src *sourceHalf) shutdown(s *subtask, stopped func(string) func()) {
 	}
 	src.ready = nil
 	src.disarm()
+	src.undue()
 	reader, log, query := src.reader, s.sys.cfg.Log, s.cfg.Query
 	done := stopped(s.workerName("reader"))
 	src.acks.Stop(func() {

@@ -128,6 +128,8 @@ func (s *subtask) control(msg any) {
 		s.barrier.ticking = false
 	case *idleTick:
 		s.idleTick(m)
+	case *dueTick:
+		s.source.dueStop = nil
 	case *timerMsg:
 		s.timer(m)
 	case *committedMsg:

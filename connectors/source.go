@@ -2,6 +2,7 @@ package connectors
 
 import (
 	"context"
+	"time"
 
 	"github.com/streamd-io/streamd/messages"
 )
@@ -41,6 +42,14 @@ type Source interface {
 // ReadRequest says what to read.
 type ReadRequest struct {
 	Partition string
+	// Query and Source name the reader across restarts, for what it keeps in the
+	// outside system. Incarnation tells a query from another one of the same name
+	// that began afresh or belongs to another checkpoint directory.
+	Query, Source string
+	Incarnation   messages.ID128
+	// EpochInterval is how often an epoch is meant to commit; it is how long rows
+	// usually wait for Committed. 0 if it is not known.
+	EpochInterval time.Duration
 	// From is where to continue; nil means the configured start.
 	From Offset
 	// Bounded asks to read up to what the partition holds when it is opened and

@@ -46,21 +46,22 @@ func (r *reader) attach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRetention(info, "source"); err != nil {
-		return err
+	var held holders
+	if r.acks = forgets(info); r.acks {
+		if err := r.checkStart(info); err != nil {
+			return err
+		}
+		if held, err = r.holders(ctx); err != nil {
+			return err
+		}
 	}
-	if err := r.place(info); err != nil {
+	if err := r.place(info, &held); err != nil {
 		return err
 	}
 	if r.bounded && !r.ends {
 		r.last, r.ends = info.State.LastSeq, true
 	}
-	c := feedConfig{stream: r.src.stream.name, filter: r.filter, seq: r.pos.NextSeq, window: r.window()}
-	if r.pos.NextSeq == 0 {
-		c.time = r.src.start.time
-	}
-	r.feed, err = r.link.openFeed(ctx, c)
-	if err != nil {
+	if err := r.open(ctx, info, &held); err != nil {
 		return err
 	}
 	if r.pos.NextSeq == 0 && r.src.start.kind == startEarliest && r.feed.pending == 0 {
@@ -72,13 +73,27 @@ func (r *reader) attach(ctx context.Context) error {
 	return nil
 }
 
+// open makes the consumer.
+func (r *reader) open(ctx context.Context, info *jetstream.StreamInfo, held *holders) (err error) {
+	if r.acks {
+		r.receipts.begin(&r.pos)
+		return r.openDurable(ctx, info, held)
+	}
+	c := feedConfig{stream: r.src.stream.name, filter: r.filter, seq: r.pos.NextSeq, window: r.window()}
+	if r.pos.NextSeq == 0 {
+		c.time = r.src.start.time
+	}
+	r.feed, err = r.link.openFeed(ctx, c)
+	return err
+}
+
 // window is how many messages may be on their way: enough for the next Read
 // while one is being worked on.
 func (r *reader) window() int { return min(max(2*r.maxRows, 64), 8192) }
 
 // place compares the position with the stream as it is now and decides where
 // to read. The server would answer none of these cases with an error.
-func (r *reader) place(info *jetstream.StreamInfo) error {
+func (r *reader) place(info *jetstream.StreamInfo, held *holders) error {
 	first, next := max(info.State.FirstSeq, 1), info.State.LastSeq+1
 	name := r.src.stream.name
 	switch {
@@ -95,6 +110,7 @@ func (r *reader) place(info *jetstream.StreamInfo) error {
 		}
 		r.src.log.Warn("stream was re-created; reading it from its first message", "stream", name, "filter", r.filter)
 		r.pos.NextSeq, r.gap, r.ends = first, 0, false
+		r.receipts.restart(first)
 	case r.pos.NextSeq > next:
 		if !r.src.warn {
 			err := fault.New(fault.Config, "stream %s ends at sequence %d, the checkpoint continues at %d; the stream was restored from an older copy; "+
@@ -103,6 +119,12 @@ func (r *reader) place(info *jetstream.StreamInfo) error {
 		}
 		r.src.log.Warn("checkpoint lies beyond the end of the stream; going on at its end", "stream", name, "filter", r.filter, "position", r.pos.NextSeq, "end", next)
 		r.pos.NextSeq, r.gap = next, 0
+		r.receipts.restart(next)
+	case r.acks:
+		if err := r.checkHolders(info, held); err != nil {
+			return err
+		}
+		r.gap = 0
 	default:
 		from := r.pos.NextSeq
 		if r.gap != 0 {

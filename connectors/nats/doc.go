@@ -2,10 +2,12 @@
 //
 // # Source
 //
-// A source reads streams with limits retention. Every partition (a filter
-// subject) has its own connection and its own pull consumer that needs no
-// acknowledgements; the position is kept in the engine's checkpoint, never on
-// the server. Start, reconnect and reset are one path (reader.attach), which
+// Every partition of a source (a filter subject) has its own connection and its
+// own pull consumer. For streams with limits retention it needs no
+// acknowledgements; the position is kept in the engine's checkpoint, never on the
+// server. Streams with workqueue and interest retention forget what was
+// acknowledged, which therefore happens when the epoch of a message is durable;
+// see durable.go. Start, reconnect and reset are one path (reader.attach), which
 // compares the position with what the stream holds now: the server itself would
 // silently start at the first message that is left, or wait for a sequence that
 // a re-created stream reaches next month.
@@ -27,7 +29,9 @@
 //
 // With <s> for the stream, a source publishes to $JS.API.STREAM.INFO.<s>,
 // $JS.API.CONSUMER.CREATE.<s>.>, .MSG.NEXT.<s>.>, .INFO.<s>.> and .DELETE.<s>.>,
-// and subscribes to its inbox (option inbox_prefix). A sink publishes to its
+// and subscribes to its inbox (option inbox_prefix); with workqueue and interest
+// retention it also publishes to $JS.API.CONSUMER.DURABLE.CREATE.<s>.> and
+// $JS.ACK.<s>.>. A sink publishes to its
 // subjects and to $JS.API.STREAM.INFO.<s>; with exactly_once also to everything
 // a source does, to streamd.commits.>, and for the stream STREAMD_COMMITS to
 // $JS.API.STREAM.INFO, .CREATE (unless it exists) and .MSG.GET.

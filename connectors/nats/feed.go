@@ -34,6 +34,30 @@ type feedConfig struct {
 	headersOnly bool
 	// window is how many messages may be on their way at most.
 	window int
+	// durable is the consumer to make instead of one of the feed's own, which
+	// goes with it.
+	durable *jetstream.ConsumerConfig
+}
+
+// consumer is what the server is asked for.
+func (c *feedConfig) consumer() jetstream.ConsumerConfig {
+	cfg := jetstream.ConsumerConfig{
+		Name: "streamd-" + nuid.Next(), AckPolicy: jetstream.AckNonePolicy,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: consumerTTL, HeadersOnly: c.headersOnly,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(c.seq, 1),
+	}
+	if c.durable != nil {
+		cfg = *c.durable
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverAllPolicy, 0
+		if c.seq > 0 {
+			cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, c.seq
+		}
+	}
+	if !c.time.IsZero() {
+		cfg.DeliverPolicy, cfg.OptStartSeq, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, 0, &c.time
+	}
+	cfg.FilterSubject, cfg.MaxDeliver, cfg.ReplayPolicy = c.filter, -1, jetstream.ReplayInstantPolicy
+	return cfg
 }
 
 // feed is a consumer of our own on the server and the messages on their way
@@ -42,6 +66,7 @@ type feed struct {
 	l       *link
 	stream  string
 	name    string
+	keep    bool // the consumer outlives the feed
 	inbox   string
 	sub     *nats.Subscription
 	ch      chan *nats.Msg
@@ -62,22 +87,14 @@ type feed struct {
 
 // openFeed makes the consumer and asks for the first messages.
 func (l *link) openFeed(ctx context.Context, c feedConfig) (*feed, error) {
-	f := &feed{l: l, stream: c.stream, name: "streamd-" + nuid.Next(), window: c.window, inbox: l.nc.NewInbox()}
-	cfg := jetstream.ConsumerConfig{
-		Name: f.name, FilterSubject: c.filter,
-		AckPolicy: jetstream.AckNonePolicy, MaxDeliver: -1, ReplayPolicy: jetstream.ReplayInstantPolicy,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: consumerTTL, HeadersOnly: c.headersOnly,
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(c.seq, 1),
-	}
-	if !c.time.IsZero() {
-		cfg.DeliverPolicy, cfg.OptStartSeq, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, 0, &c.time
-	}
+	cfg := c.consumer()
+	f := &feed{l: l, stream: c.stream, name: cfg.Name, keep: c.durable != nil, window: c.window, inbox: l.nc.NewInbox()}
 	err := l.call(ctx, "create a consumer on stream "+c.stream, func(ctx context.Context) error {
 		h, err := l.js.CreateConsumer(ctx, c.stream, cfg)
 		if err == nil {
 			f.pending = h.CachedInfo().NumPending
 		}
-		return err
+		return consumerError(c.stream, err)
 	})
 	if err != nil {
 		return nil, err
@@ -210,7 +227,7 @@ func (f *feed) confirm(ctx context.Context) error {
 	})
 }
 
-// close gives the consumer up. That the server may not hear of it does not
+// close gives the consumer up, unless it is a durable one. That the server may not hear of it does not
 // matter: it drops consumers nobody uses.
 func (f *feed) close(ctx context.Context) {
 	f.ticker.Stop()
@@ -218,6 +235,9 @@ func (f *feed) close(ctx context.Context) {
 		return
 	}
 	_ = f.sub.Unsubscribe() // fails only when the connection has gone meanwhile
+	if f.keep {
+		return
+	}
 	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = f.l.js.DeleteConsumer(c, f.stream, f.name) // see above

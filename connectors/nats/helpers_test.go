@@ -151,6 +151,8 @@ type inputConfig struct {
 	metadata  map[int]string
 	log       *slog.Logger
 	maxRows   int
+	query     string
+	run       uint64 // incarnation of the query
 }
 
 func openInput(t testing.TB, c inputConfig, kv ...string) *input {
@@ -193,7 +195,7 @@ func tryInput(t testing.TB, c inputConfig, kv ...string) (*input, error) {
 	if c.maxRows == 0 {
 		c.maxRows = 1024
 	}
-	r, err := src.Open(t.Context(), connectors.ReadRequest{Partition: c.partition, From: c.from, Bounded: c.bounded, MaxRows: c.maxRows})
+	r, err := src.Open(t.Context(), connectors.ReadRequest{Partition: c.partition, From: c.from, Bounded: c.bounded, MaxRows: c.maxRows, Query: c.query, Source: "source:in", Incarnation: messages.ID128{Lo: c.run}})
 	if err != nil {
 		return nil, err
 	}

@@ -46,6 +46,12 @@ type reader struct {
 	fresh  bool   // a jump may be looked into before the next tick
 	idle   int    // ticks without a message
 
+	req         connectors.ReadRequest // From is not used
+	names       [2]string              // of the consumer, for streams that forget
+	incarnation string                 // of the query
+	acks        bool                   // the stream forgets what is acknowledged
+	receipts    receipts
+
 	msg  *nats.Msg // current message, for meta
 	at   delivery
 	meta connectors.Meta
@@ -135,6 +141,13 @@ func (r *reader) take(m *nats.Msg, dst *connectors.Rows) (bool, error) {
 	}
 	broken := err // only asking for more failed: this message counts
 	seq := r.at.seq
+	if r.acks && seq < r.pos.NextSeq {
+		r.idle = 0
+		if err := r.receipts.again(seq, m.Reply); err != nil {
+			return false, err
+		}
+		return false, broken
+	}
 	if r.ends && seq > r.last {
 		return true, nil
 	}
@@ -154,6 +167,9 @@ func (r *reader) take(m *nats.Msg, dst *connectors.Rows) (bool, error) {
 		return false, err
 	}
 	r.pos.NextSeq = seq + 1
+	if r.acks {
+		r.receipts.add(seq, m.Reply)
+	}
 	return false, broken
 }
 
@@ -172,6 +188,11 @@ func (r *reader) tick(ctx context.Context) error {
 	r.idle++
 	if flows {
 		r.idle = 0 // a large message is on its way; questions would wait behind it
+	}
+	if r.acks {
+		if err := r.receipts.keepAlive(time.Now()); err != nil {
+			return err
+		}
 	}
 	if r.gap != 0 {
 		if err := r.lookIntoGap(ctx); err != nil {
@@ -239,7 +260,7 @@ func (r *reader) checkLoss(ctx context.Context, from, to uint64) error {
 	if err := r.sameStream(info); err != nil {
 		return err
 	}
-	if from == 0 || info.State.FirstSeq <= from {
+	if from == 0 || info.State.FirstSeq <= from || !r.firstTells(info) {
 		return nil
 	}
 	to = min(to, info.State.FirstSeq)
@@ -303,6 +324,7 @@ func (r *reader) broken(ctx context.Context, dst *connectors.Rows, err error) er
 		return err
 	}
 	if r.feed != nil {
+		r.receipts.detach()
 		r.feed.close(ctx)
 		r.feed = nil
 	}
@@ -311,11 +333,19 @@ func (r *reader) broken(ctx context.Context, dst *connectors.Rows, err error) er
 	return nil
 }
 
-// Committed has nothing to do: the position is in our checkpoint only.
-func (r *reader) Committed(context.Context, connectors.Offset) error { return nil }
+// Committed acknowledges messages of streams that keep them until then. For
+// others there is nothing to do: the position is in our checkpoint only.
+func (r *reader) Committed(ctx context.Context, next connectors.Offset) error {
+	p, err := parsePosition(next)
+	if err != nil {
+		return err
+	}
+	return r.receipts.commit(ctx, &p)
+}
 
 // Close gives up consumer and connection.
 func (r *reader) Close() error {
+	r.receipts.close()
 	if r.feed != nil {
 		r.feed.close(context.Background())
 		r.feed = nil

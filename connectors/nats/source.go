@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/option"
@@ -26,12 +27,19 @@ type source struct {
 	start      startAt
 	warn       bool // on_data_loss = warn
 	maxRecord  int64
-	log        *slog.Logger
+	// maxAckPending and consumerTTL are for streams that forget.
+	maxAckPending int
+	consumerTTL   time.Duration
+	log           *slog.Logger
 }
 
 func newSource(c connectors.SourceConfig) (*source, error) {
 	v := c.Options
 	s := &source{schema: c.Schema, warn: v.Enum("on_data_loss") == "warn", maxRecord: v.Bytes("max_record_size"), log: c.Env.Log}
+	s.maxAckPending, s.consumerTTL = int(v.Int("max_ack_pending")), v.Duration("consumer_ttl")
+	if s.consumerTTL > 0 && s.consumerTTL < time.Hour {
+		return nil, fault.New(fault.Config, "consumer_ttl: %v is shorter than an hour; a source that waits for its sink would lose its consumer", s.consumerTTL)
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -127,7 +135,9 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 		return nil, fault.New(fault.Config, "nats source of stream %s has no partition %q (has %s); filters of a query with a checkpoint cannot change",
 			s.stream.name, q.Partition, strings.Join(s.partitions, ", "))
 	}
-	r := &reader{src: s, partition: q.Partition, bounded: q.Bounded, maxRows: max(q.MaxRows, 1)}
+	r := &reader{src: s, partition: q.Partition, bounded: q.Bounded, maxRows: max(q.MaxRows, 1), req: q}
+	r.receipts.log, r.receipts.stream = s.log, s.stream.name
+	r.names, r.incarnation = consumerNames(q.Query, q.Source, q.Partition), fmt.Sprintf("%016x%016x", q.Incarnation.Hi, q.Incarnation.Lo)
 	if q.Partition != everything {
 		r.filter = q.Partition
 	}
@@ -145,6 +155,7 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 				p.Stream, p.Filter, s.stream.name, r.filter)
 		}
 		r.pos = p
+		r.receipts.durable, r.receipts.created = p.NextSeq, p.Created
 	}
 	return r, nil
 }

@@ -311,17 +311,6 @@ func TestStreamIsMissing(t *testing.T) {
 	}
 }
 
-func TestRetentionThatForgets(t *testing.T) {
-	b := newBroker(t)
-	js, _ := b.client()
-	for i, r := range []jetstream.RetentionPolicy{jetstream.WorkQueuePolicy, jetstream.InterestPolicy} {
-		name := fmt.Sprintf("IN%d", i)
-		stream(t, js, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Retention: r})
-		in := openInput(t, inputConfig{}, "url", b.url(), "stream", name)
-		wantFault(t, in.fails(), fault.Config, classRetention, name, "limits retention")
-	}
-}
-
 func TestOffsetOfAnotherFilter(t *testing.T) {
 	b := newBroker(t)
 	js, _ := b.client()
