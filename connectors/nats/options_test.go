@@ -54,7 +54,15 @@ func TestSinkOptionsThatAreRefused(t *testing.T) {
 		want string
 	}{
 		{[]string{"stream", "OUT"}, "give stream and subject"},
-		{[]string{"bucket", "B", "key", "{n}"}, "not available yet"},
+		{[]string{"bucket", "B"}, "bucket and key go together, for instance bucket = 'HOT', key = '{n}'"},
+		{[]string{"stream", "S", "bucket", "B", "key", "{n}"}, "either stream and subject, or bucket and key"},
+		{[]string{"bucket", "B", "key", "{n}", "exclusive", "true"}, "exclusive: a bucket is written with expected revisions anyway"},
+		{[]string{"bucket", "B.C", "key", "{n}"}, "bucket \"B.C\": the name may hold letters, digits, - and _"},
+		{[]string{"bucket", "B", "key", "{m}"}, "key \"{m}\": there is no column \"m\""},
+		{[]string{"bucket", "B", "key", "a b.{n}"}, "holds ' '"},
+		{[]string{"bucket", "B", "key", ".{n}"}, "empty token"},
+		{[]string{"bucket", "B", "key", "_kv.{n}"}, "NATS keeps for itself"},
+		{[]string{"bucket", "B", "key", "{n}{n}"}, "put a dot between {n} and {n}"},
 		{[]string{"stream", "OUT", "subject", "o.{m}"}, `no column "m"`},
 		{[]string{"stream", "OUT", "subject", "o.{n:hex}"}, ":raw"},
 		{[]string{"stream", "OUT", "subject", "o.{n"}, "braces"},

@@ -3,6 +3,8 @@ package nats
 import (
 	"context"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -25,15 +27,28 @@ type scanConfig struct {
 // scan reads the headers of a stream from c.from to its end, as of the call,
 // and reports the rows of one sink. It returns the last sequence.
 func (l *link) scan(ctx context.Context, c scanConfig, row func(id messages.ID128, seq uint64)) (uint64, error) {
-	info, err := l.info(ctx, &streamSpec{name: c.stream})
+	return l.headers(ctx, c.stream, c.from, func(m *nats.Msg, seq uint64) {
+		id, isRow := parseHexID(m.Header.Get(headerID))
+		if isRow = isRow && m.Header.Get(headerSink) == c.tag; isRow {
+			row(id, seq)
+		} else if c.other != nil {
+			c.other(seq, m.Subject)
+		}
+	})
+}
+
+// headers reads the messages of a stream from a sequence to its end, as of the
+// call, without their payloads. It returns the last sequence.
+func (l *link) headers(ctx context.Context, stream string, from uint64, each func(m *nats.Msg, seq uint64)) (uint64, error) {
+	info, err := l.info(ctx, &streamSpec{name: stream})
 	if err != nil {
 		return 0, err
 	}
 	end := info.State.LastSeq
-	if c.from > end {
+	if from > end {
 		return end, nil
 	}
-	f, err := l.openFeed(ctx, feedConfig{stream: c.stream, seq: c.from, headersOnly: true, window: 8192})
+	f, err := l.openFeed(ctx, feedConfig{stream: stream, seq: from, headersOnly: true, window: 8192})
 	if err != nil {
 		return 0, err
 	}
@@ -50,12 +65,7 @@ func (l *link) scan(ctx context.Context, c scanConfig, row func(id messages.ID12
 				continue
 			}
 			at = d.seq
-			id, isRow := parseHexID(m.Header.Get(headerID))
-			if isRow = isRow && m.Header.Get(headerSink) == c.tag; isRow {
-				row(id, d.seq)
-			} else if c.other != nil {
-				c.other(d.seq, m.Subject)
-			}
+			each(m, d.seq)
 		case <-f.ticker.C:
 			if _, err := f.tick(); err != nil {
 				return 0, err
@@ -64,7 +74,7 @@ func (l *link) scan(ctx context.Context, c scanConfig, row func(id messages.ID12
 				return 0, err
 			}
 		case <-l.gone:
-			return 0, fault.New(fault.Transient, "connection lost while stream %s was read: %s", c.stream, l.reason())
+			return 0, fault.New(fault.Transient, "connection lost while stream %s was read: %s", stream, l.reason())
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

@@ -12,12 +12,25 @@ import (
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
-// template makes a subject from a row: literal text with {column}, {column:raw}
-// and {struct.field} in it. It is immutable.
+// template makes a subject, or the key of a bucket, from a row: literal text with
+// {column}, {column:raw} and {struct.field} in it. It is immutable.
 type template struct {
-	text  string
-	parts []part
-	raw   bool // some value is not escaped, so that results have to be checked
+	text   string
+	parts  []part
+	raw    bool // some value is not escaped, so that results have to be checked
+	syntax *syntax
+}
+
+// syntax is what a template makes.
+type syntax struct {
+	name string // for messages
+	// escape makes dst[at:] one token, reversibly.
+	escape func(dst []byte, at int) []byte
+	check  func(s string) error
+}
+
+func subjectSyntax() *syntax {
+	return &syntax{name: "subject", escape: escapeToken, check: func(s string) error { return checkSubject(s, false) }}
 }
 
 // part is a literal, or a column if path is not empty.
@@ -28,9 +41,13 @@ type part struct {
 	name    string
 }
 
-// parseTemplate checks text against the columns of s.
+// parseTemplate checks the text of a subject against the columns of s.
 func parseTemplate(text string, s *messages.Schema) (*template, error) {
-	t := &template{text: text}
+	return subjectSyntax().parse(text, s)
+}
+
+func (x *syntax) parse(text string, s *messages.Schema) (*template, error) {
+	t := &template{text: text, syntax: x}
 	rest := text
 	for rest != "" {
 		i := strings.IndexAny(rest, "{}")
@@ -43,17 +60,17 @@ func parseTemplate(text string, s *messages.Schema) (*template, error) {
 		}
 		end := strings.IndexByte(rest[i:], '}')
 		if rest[i] == '}' || end < 0 {
-			return nil, fault.New(fault.Config, "subject %q: braces do not match", text)
+			return nil, fault.New(fault.Config, "%s %q: braces do not match", x.name, text)
 		}
 		p, err := parsePlace(rest[i+1:i+end], s)
 		if err != nil {
-			return nil, fault.Wrap(fault.Config, err, "subject %q", text)
+			return nil, fault.Wrap(fault.Config, err, "%s %q", x.name, text)
 		}
 		t.raw = t.raw || p.raw
 		t.parts = append(t.parts, p)
 		rest = rest[i+end+1:]
 	}
-	// With a plain token for each value what is left must be a subject.
+	// With a plain token for each value what is left must be well formed.
 	sample := ""
 	for _, p := range t.parts {
 		if p.path != nil {
@@ -61,7 +78,7 @@ func parseTemplate(text string, s *messages.Schema) (*template, error) {
 		}
 		sample += p.literal
 	}
-	return t, checkSubject(sample, false)
+	return t, x.check(sample)
 }
 
 func parsePlace(text string, s *messages.Schema) (part, error) {
@@ -91,7 +108,7 @@ func parsePlace(text string, s *messages.Schema) (part, error) {
 	}
 	switch typ.Kind {
 	case messages.Null, messages.Interval, messages.Array, messages.Map, messages.Struct:
-		return p, fault.New(fault.Config, "{%s}: a value of type %s cannot stand in a subject", text, typ)
+		return p, fault.New(fault.Config, "{%s}: a value of type %s is no part of a subject or key", text, typ)
 	}
 	return p, nil
 }
@@ -168,15 +185,15 @@ func (t *template) append(dst []byte, b *messages.Batch, i int) ([]byte, error) 
 		at := len(dst)
 		dst = appendText(dst, c, i)
 		if !p.raw {
-			dst = escapeToken(dst, at)
+			dst = t.syntax.escape(dst, at)
 		}
 	}
 	subject := dst[from:]
 	if len(subject) > maxSubject {
-		return dst[:from], fault.New(fault.BadRow, "subject %.60q... of %d bytes is longer than %d", subject, len(subject), maxSubject)
+		return dst[:from], fault.New(fault.BadRow, "%s %.60q... of %d bytes is longer than %d", t.syntax.name, subject, len(subject), maxSubject)
 	}
 	if t.raw {
-		if err := checkSubject(string(subject), false); err != nil {
+		if err := t.syntax.check(string(subject)); err != nil {
 			return dst[:from], fault.Wrap(fault.BadRow, err, "template %q", t.text)
 		}
 	}
