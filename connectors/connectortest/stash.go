@@ -19,6 +19,7 @@ type Stash struct {
 	mu        sync.Mutex
 	epochs    map[messages.Epoch]map[uint16][]byte
 	committed messages.Epoch
+	used      bool
 }
 
 // Put implements connectors.Stash. It refuses what the engine would not take: a
@@ -36,13 +37,21 @@ func (s *Stash) Put(ctx context.Context, e messages.Epoch, part uint16, data []b
 		return fmt.Errorf("stash: put part %d of epoch %d after the commit record of epoch %d", part, e, s.committed)
 	case twice:
 		return fmt.Errorf("stash: part %d of epoch %d is put twice", part, e)
-	case part >= connectors.MaxStashParts:
-		return fmt.Errorf("stash: part %d of epoch %d, the largest is %d", part, e, connectors.MaxStashParts-1)
+	case part >= connectors.MaxStashParts || len(data) == 0:
+		return fmt.Errorf("stash: %d bytes as part %d of epoch %d: a part is not empty, the last one is %d", len(data), part, e, connectors.MaxStashParts-1)
 	case s.epochs[e] == nil:
 		s.epochs[e] = map[uint16][]byte{}
 	}
 	s.epochs[e][part] = bytes.Clone(data)
+	s.used = true
 	return nil
+}
+
+// Used reports whether anything was ever put.
+func (s *Stash) Used() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
 }
 
 // Load implements connectors.Stash.
