@@ -11,8 +11,16 @@ import (
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
-// encodeBudget is how long a subtask encodes state between two batches.
-const encodeBudget = 100 * time.Microsecond
+// A subtask encodes state for encodeBudget at a time and then pauses, at least for
+// encodePause. The pause is for the scheduler of the Go runtime: a processor looks
+// for network and file events only when it has nothing to run, and the monitor
+// that looks in its place does so every 10 ms. Measured on two processors with
+// 1,000,000 keys, a tenth of them changed in each epoch: without the pause, while the
+// other processor was in an fsync, a source did not read for up to 14 ms.
+const (
+	encodeBudget = 200 * time.Microsecond
+	encodePause  = 20 * time.Microsecond
+)
 
 // segmentLot is how many bytes of finished segments are stored at a time.
 const segmentLot = 1 << 20
@@ -96,8 +104,9 @@ func (s *subtask) atMarker() {
 	s.finishSaving()
 }
 
-// encodeSlice encodes some of the frozen state. Without other messages it comes
-// back by itself.
+// encodeSlice encodes some of the frozen state. It comes back by itself, behind the
+// messages that have arrived meanwhile: a slice after every batch would be slower
+// than batches arrive.
 func (s *subtask) encodeSlice() {
 	b := &s.barrier
 	if s.dead || b.saving == 0 || len(b.encoding) == 0 {
@@ -114,7 +123,7 @@ func (s *subtask) encodeSlice() {
 		if !done {
 			if !b.ticking {
 				b.ticking = true
-				s.ctx.Send(s.self, &encodeTick{epoch: b.saving})
+				s.sys.cfg.Clock.AfterFunc(encodePause, func() { s.post(&encodeTick{}) })
 			}
 			return
 		}

@@ -91,7 +91,7 @@ type (
 		err   error
 	}
 	// encodeTick continues encoding a snapshot when there is nothing else to do.
-	encodeTick struct{ epoch messages.Epoch }
+	encodeTick struct{}
 	// idleTick checks whether a source is idle.
 	idleTick struct{ generation uint64 }
 	// dueTick wakes a source whose rows had to wait for their turn.

@@ -126,6 +126,7 @@ func (s *subtask) control(msg any) {
 		s.persisted(m)
 	case *encodeTick:
 		s.barrier.ticking = false
+		s.encodeSlice()
 	case *idleTick:
 		s.idleTick(m)
 	case *dueTick:
@@ -172,7 +173,6 @@ func (s *subtask) work() {
 		switch {
 		case s.outputBlocked():
 			s.noteBlocked(true)
-			s.encodeSlice()
 			return
 		case s.chain.Busy():
 			s.noteBlocked(false)
@@ -186,15 +186,14 @@ func (s *subtask) work() {
 		case s.barrier.aligned:
 			s.noteBlocked(false)
 			s.atMarker()
+			s.encodeSlice()
 		default:
 			s.noteBlocked(false)
 			s.catchUp = false
 			if !s.takeNext() {
-				s.encodeSlice()
 				return
 			}
 		}
-		s.encodeSlice()
 	}
 }
 
