@@ -27,6 +27,9 @@ type AttemptConfig struct {
 	// From is the commit record to restore, nil to start afresh. It is not
 	// changed.
 	From *epochs.Record
+	// AllowDroppedState goes on from a record that holds rows for a sink that the
+	// graph does not have; see Unpublished.
+	AllowDroppedState bool
 	// NextEpoch is larger than every epoch number ever seen in the store.
 	NextEpoch messages.Epoch
 	// Incarnation is the query's random identity when From is nil.
@@ -101,6 +104,11 @@ type Attempt struct {
 func (s *System) Start(ctx context.Context, cfg AttemptConfig) (*Attempt, error) {
 	if err := cfg.Graph.Check(); err != nil {
 		return nil, err
+	}
+	if cfg.From != nil && !cfg.AllowDroppedState {
+		if err := Unpublished(cfg.Graph, cfg.From); err != nil {
+			return nil, err
+		}
 	}
 	cfg.defaults()
 	parent := ctx

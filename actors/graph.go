@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/streamd-io/streamd/actors/operator"
@@ -134,6 +135,9 @@ func (n *Node) OnRowError(p *operator.RowErrors) *Node { n.errs = p; return n }
 
 func (g *Graph) add(n *Node) *Node {
 	n.graph, n.index = g, len(g.nodes)
+	if strings.HasPrefix(n.name, stashPrefix) {
+		g.fail("%q cannot be the name of a node: what sinks hold is stored under %q", n.name, stashPrefix)
+	}
 	for _, o := range g.nodes {
 		if o.name == n.name {
 			g.fail("two nodes are called %q", n.name)

@@ -52,6 +52,7 @@ type queryActor struct {
 	chains    map[chainKey]epochs.Chain
 	base      map[string]epochs.Counters
 	dropped   []epochs.SegmentID // groups of operators that are no longer there
+	stashes   map[string]*stash  // by sink
 	requests  []func(error)
 	history   []messages.Epoch // the newest committed epochs, oldest first
 	injected  messages.Epoch
@@ -74,6 +75,7 @@ type subtaskRef struct {
 type sinkRef struct {
 	node      *Node
 	committer connectors.Committer
+	stash     *stash
 }
 
 type chainKey struct {
@@ -111,6 +113,7 @@ type (
 		err   error
 	}
 	retryCommit  struct{ epoch messages.Epoch }
+	askedEpoch   struct{} // a sink asks for an early epoch
 	stopDeadline struct{}
 )
 
@@ -118,6 +121,10 @@ func newQueryActor(ctx context.Context, s *System, cfg AttemptConfig, a *Attempt
 	q := &queryActor{
 		sys: s, cfg: cfg, att: a, ctxIO: ctx, names: map[string]int{},
 		open: map[messages.Epoch]*openEpoch{}, chains: map[chainKey]epochs.Chain{}, base: map[string]epochs.Counters{},
+		stashes: map[string]*stash{},
+	}
+	for name := range sinkNames(cfg.Graph) {
+		q.stashes[name] = newStash(cfg.Store, name)
 	}
 	if r := cfg.From; r != nil {
 		q.cfg.Incarnation = r.Incarnation
@@ -131,13 +138,18 @@ func newQueryActor(ctx context.Context, s *System, cfg AttemptConfig, a *Attempt
 }
 
 // takeChains goes on with the chains of a record. State of operators that the
-// graph no longer has is given up with the first epoch.
+// graph no longer has is given up with the first epoch, and so are the rows of
+// sinks; see Unpublished.
 func (q *queryActor) takeChains(chains []epochs.Chain) {
 	have := map[string]bool{}
 	for _, n := range q.cfg.Graph.nodes {
 		have[n.name] = true
 	}
 	for _, c := range chains {
+		if sink, ok := stashOf(c.Operator); ok && q.stashes[sink] != nil {
+			q.stashes[sink].chains[chainKey{c.Operator, c.Group}] = c
+			continue
+		}
 		q.chains[chainKey{c.Operator, c.Group}] = c
 		if gone := c.Segments == 1 && c.BaseBytes == 0; !have[c.Operator] && !gone {
 			q.dropped = append(q.dropped, epochs.SegmentID{Operator: c.Operator, Group: c.Group})
@@ -210,6 +222,10 @@ func (q *queryActor) protocol(msg any) {
 		q.sinksDone(m)
 	case *retryCommit:
 		q.commitSinks(m.epoch)
+	case *askedEpoch:
+		if q.coord != nil { // before that there are no rows to ask for
+			q.step(epochs.EpochAsked{})
+		}
 	case *drainMsg:
 		q.drain()
 	case *readingStopped:
@@ -260,14 +276,16 @@ func (q *queryActor) deploy() (m *deployedMsg) {
 }
 
 func (q *queryActor) openSink(n *Node, m *deployedMsg) error {
+	stash := q.stashes[n.name]
 	c, err := n.sink.Sink.Open(q.ctxIO, connectors.WriteRequest{
 		Query: q.cfg.Query, Sink: n.name, Incarnation: q.cfg.Incarnation, Attempt: q.cfg.Attempt,
 		Schema: n.sink.Schema, Offer: n.sink.Offer, KeyColumns: n.sink.KeyColumns, OnRetrying: q.sinkRetrying(n.name),
+		Stash: stash, AskEpoch: func() { q.post(&askedEpoch{}) },
 	})
 	if err != nil {
 		return err
 	}
-	m.sinks = append(m.sinks, &sinkRef{node: n, committer: c})
+	m.sinks = append(m.sinks, &sinkRef{node: n, committer: c, stash: stash})
 	var epoch messages.Epoch
 	var token connectors.Token
 	if r := q.cfg.From; r != nil {

@@ -72,9 +72,26 @@ func (q *queryActor) drain() {
 // have ended. With the last one the final epoch is due.
 func (q *queryActor) readingEnded() {
 	q.reading--
-	if q.reading == 0 {
+	switch {
+	case q.reading > 0:
+	case q.holdsRows():
+		// The rows that are left go into an epoch of their own, so that the record of
+		// the final one can tell that they have been published.
+		q.requests = append(q.requests, func(err error) {
+			if err == nil {
+				q.step(epochs.DrainRequested{})
+			}
+		})
+		q.step(epochs.EpochRequested{})
+	default:
 		q.step(epochs.DrainRequested{})
 	}
+}
+
+// holdsRows reports whether a sink publishes rows only after their epoch has
+// committed.
+func (q *queryActor) holdsRows() bool {
+	return slices.ContainsFunc(q.sinks, func(s *sinkRef) bool { return s.node.sink.Offer.Visibility == connectors.PerEpoch })
 }
 
 // step tells the Coordinator and does what it asks for.
@@ -181,17 +198,14 @@ func (q *queryActor) writeRecord(e, prev messages.Epoch) {
 		return // its rows do not add up
 	}
 	o.record = rec
-	sinks := append([]*sinkRef(nil), q.sinks...)
-	tokens := q.tokens(o)
-	ctx, store, witness := q.ctxIO, q.cfg.Store, q.cfg.Witness
+	w := recordWriter{store: q.cfg.Store, sinks: append([]*sinkRef(nil), q.sinks...), tokens: q.tokens(o), dropped: dropped, unconfirmed: e}
+	for open := range q.open {
+		w.unconfirmed = min(w.unconfirmed, open)
+	}
+	ctx, witness := q.ctxIO, q.cfg.Witness
 	q.worker.Submit(func() {
 		m := &recordMsg{epoch: e}
-		if len(dropped) > 0 {
-			m.err = store.Put(ctx, e, dropped)
-		}
-		if m.err == nil {
-			m.bytes, m.err = writeRecord(ctx, store, rec, sinks, tokens)
-		}
+		m.bytes, m.err = w.write(ctx, rec)
 		if m.err == nil && witness != nil {
 			m.err = witness(e)
 		}
@@ -199,16 +213,38 @@ func (q *queryActor) writeRecord(e, prev messages.Epoch) {
 	})
 }
 
-func writeRecord(ctx context.Context, store epochs.Segments, rec *epochs.Record, sinks []*sinkRef, tokens map[*Node][]connectors.Token) (int64, error) {
-	for _, s := range sinks {
+// recordWriter is what it takes to complete a commit record in the worker.
+type recordWriter struct {
+	store       epochs.Segments
+	sinks       []*sinkRef
+	tokens      map[*Node][]connectors.Token
+	dropped     []epochs.Segment
+	unconfirmed messages.Epoch // the oldest epoch that the sinks have not confirmed
+}
+
+// write prepares the sinks and writes the record. It returns the bytes written
+// here and by the sinks.
+func (w *recordWriter) write(ctx context.Context, rec *epochs.Record) (int64, error) {
+	total := int64(0)
+	for _, s := range w.sinks {
 		if err := fault.Inject("sink/prepare"); err != nil {
 			return 0, err
 		}
-		t, err := s.committer.Prepare(ctx, rec.Epoch, tokens[s.node])
+		t, err := s.committer.Prepare(ctx, rec.Epoch, w.tokens[s.node])
 		if err != nil {
 			return 0, fault.At(fault.Location{Query: rec.Query, Operator: s.node.name, Epoch: uint64(rec.Epoch)}, err)
 		}
 		rec.Sinks = append(rec.Sinks, epochs.SinkState{Sink: s.node.name, Epoch: rec.Epoch, Token: t})
+		chains, dropped, bytes := s.stash.settle(rec.Epoch, w.unconfirmed, rec.Final)
+		rec.Chains = append(rec.Chains, chains...)
+		w.dropped = append(w.dropped, dropped...)
+		total += bytes
+	}
+	sortChains(rec.Chains)
+	if len(w.dropped) > 0 {
+		if err := w.store.Put(ctx, rec.Epoch, w.dropped); err != nil {
+			return 0, fault.Wrap(fault.Restart, err, "give up %d segments in epoch %d", len(w.dropped), rec.Epoch)
+		}
 	}
 	data, err := epochs.EncodeRecord(rec)
 	if err != nil {
@@ -217,10 +253,10 @@ func writeRecord(ctx context.Context, store epochs.Segments, rec *epochs.Record,
 	if err := fault.Inject("epoch/commit.write"); err != nil {
 		return 0, err
 	}
-	if err := store.Commit(ctx, rec.Prev, rec.Epoch, data); err != nil {
+	if err := w.store.Commit(ctx, rec.Prev, rec.Epoch, data); err != nil {
 		return 0, fault.Wrap(storeFault(err), err, "write commit record %d", rec.Epoch)
 	}
-	return int64(len(data)), fault.Inject("epoch/commit.synced")
+	return total + int64(len(data)), fault.Inject("epoch/commit.synced")
 }
 
 // dropChains gives up the state of operators that are no longer there: an empty
@@ -271,12 +307,14 @@ func (q *queryActor) record(o *openEpoch, e, prev messages.Epoch) *epochs.Record
 		return a.Source < b.Source || a.Source == b.Source && a.Partition < b.Partition
 	})
 	sort.Slice(rec.Counters, func(i, j int) bool { return rec.Counters[i].Operator < rec.Counters[j].Operator })
-	sort.Slice(rec.Chains, func(i, j int) bool {
-		a, b := rec.Chains[i], rec.Chains[j]
-		return a.Operator < b.Operator || a.Operator == b.Operator && a.Group < b.Group
-	})
 	q.publishCounters(rec)
 	return rec
+}
+
+func sortChains(chains []epochs.Chain) {
+	slices.SortFunc(chains, func(a, b epochs.Chain) int {
+		return cmp.Or(cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Group, b.Group))
+	})
 }
 
 // keepAbsent carries over the positions of partitions that a source does not

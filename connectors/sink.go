@@ -114,7 +114,8 @@ type Stash interface {
 	// Put makes data part of epoch e: it is durable before the commit record of e
 	// is. It is called from a Flush or the Prepare of that epoch, which does not
 	// return before it, and at most once for each epoch and part. part is less than
-	// MaxStashParts, and usually the subtask. data may be changed once Put returns.
+	// MaxStashParts, and usually the subtask. data is not empty, and may be changed
+	// once Put returns.
 	// The kind of the error says whether another attempt may help.
 	Put(ctx context.Context, e messages.Epoch, part uint16, data []byte) error
 	// Load calls f with the parts of a committed epoch in ascending order: of the

@@ -158,6 +158,9 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 		c.changed = true
 	case EpochRequested:
 		c.requested = true
+	case EpochAsked:
+		c.changed = true
+		c.due = min(c.due, now)
 	case DrainRequested:
 		c.drain = true
 	case Ready:

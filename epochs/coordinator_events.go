@@ -38,6 +38,9 @@ type (
 	// one epoch. Behind the final epoch there is none: whoever waits is answered
 	// by Finish.
 	EpochRequested struct{}
+	// EpochAsked: a sink that holds rows until they are committed comes near one of
+	// its limits. The next epoch starts as soon as it may; nothing is flushed for it.
+	EpochAsked struct{}
 	// DrainRequested: sources have stopped and all rows in flight will be
 	// covered by the next marker; it is the final one.
 	DrainRequested struct{}
@@ -51,6 +54,7 @@ func (SubtaskAcked) event()   {}
 func (RecordSynced) event()   {}
 func (SinksCommitted) event() {}
 func (EpochRequested) event() {}
+func (EpochAsked) event()     {}
 func (DrainRequested) event() {}
 
 // Action is what a Coordinator wants done.

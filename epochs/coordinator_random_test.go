@@ -68,6 +68,8 @@ func (h *host) step(ev epochs.Event) {
 	switch ev := ev.(type) {
 	case epochs.Changed:
 		h.changed = true
+	case epochs.EpochAsked:
+		h.changed = true
 	case epochs.EpochRequested:
 		h.requested = true
 	case epochs.DrainRequested:
@@ -201,6 +203,8 @@ func (h *host) random() {
 		h.step(epochs.Changed{})
 	case pick == 18:
 		h.step(epochs.EpochRequested{})
+	case pick == 19 && draw(2) == 0:
+		h.step(epochs.EpochAsked{})
 	default:
 		h.repeat(draw(4))
 	}

@@ -117,6 +117,8 @@ func scriptEvent(t *testing.T, f []string) epochs.Event {
 		return epochs.Changed{}
 	case "request":
 		return epochs.EpochRequested{}
+	case "asked":
+		return epochs.EpochAsked{}
 	case "drain":
 		return epochs.DrainRequested{}
 	case "ready":

@@ -17,13 +17,23 @@ var errEnded = errors.New("the attempt has ended")
 // committer hands rows over as they come.
 type committer struct {
 	sink    *sink
+	request connectors.WriteRequest
 	epoch   messages.Epoch
 	writers []*writer
 }
 
-func (c *committer) Recover(_ context.Context, e messages.Epoch, _ connectors.Token) error {
+// Recover hands over what a query that held its rows until their epoch committed
+// has left.
+func (c *committer) Recover(ctx context.Context, e messages.Epoch, last connectors.Token) error {
 	c.epoch = e
-	return nil
+	if last == nil {
+		return nil
+	}
+	before, err := newEpochCommitter(c.sink, c.request)
+	if err != nil {
+		return err
+	}
+	return before.Recover(ctx, e, last)
 }
 
 func (c *committer) Writer(_ context.Context, subtask, _ int) (connectors.Writer, error) {

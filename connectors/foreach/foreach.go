@@ -12,7 +12,9 @@
 // committed. Then the pair of partition and epoch always stands for the same
 // rows, also after a crash, and a Writer that remembers the last epoch of each
 // partition, in the same transaction as the rows, processes each row once by
-// returning false for what it has seen (exactly once).
+// returning false for what it has seen (exactly once). In update mode only the last row of
+// each key is handed over, in complete mode the last whole table of the epoch; see
+// package held, which also bounds the rows that wait.
 package foreach
 
 import (
@@ -104,9 +106,9 @@ func (s *sink) Open(_ context.Context, q connectors.WriteRequest) (connectors.Co
 		return nil, fault.New(fault.Internal, "foreach sink: the result has no schema")
 	}
 	if q.Offer.Visibility == connectors.PerEpoch {
-		return &epochCommitter{sink: s, pool: messages.NewPool(q.Schema), schema: q.Schema}, nil
+		return newEpochCommitter(s, q)
 	}
-	return &committer{sink: s}, nil
+	return &committer{sink: s, request: q}, nil
 }
 
 // userError says that the program's code failed. What it returns may carry a

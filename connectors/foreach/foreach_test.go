@@ -137,7 +137,7 @@ func batch(t *testing.T, numbers ...int) *messages.Batch {
 
 func open(t *testing.T, r *recorder, offer connectors.Offer, e messages.Epoch) (connectors.Committer, connectors.Writer) {
 	t.Helper()
-	com, err := foreach.NewSink(func() foreach.Writer { return r }).Open(t.Context(), connectors.WriteRequest{Schema: connectortest.SinkCase{}.Schema(), Offer: offer})
+	com, err := foreach.NewSink(func() foreach.Writer { return r }).Open(t.Context(), connectors.WriteRequest{Schema: connectortest.SinkCase{}.Schema(), Offer: offer, Stash: &connectortest.Stash{}})
 	if err != nil {
 		t.Fatal(err)
 	}
