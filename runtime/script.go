@@ -367,7 +367,7 @@ func (s *Session) ValidateAgainst(ctx context.Context, name, script string) erro
 
 // checkStored compares a query with the newest record of its checkpoint.
 func (s *Session) checkStored(ctx context.Context, p *prepared) (err error) {
-	store, err := s.stores.open(ctx, p.name, false)
+	store, err := s.stores.openStored(ctx, p.name)
 	if err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 	}
 	goesBack := back != 0
 	open := func(ctx context.Context) (epochs.Segments, error) {
-		store, err := s.stores.open(ctx, name, goesBack)
+		store, err := s.stores.open(ctx, name, goesBack, p.compiled.RecordsOnly())
 		if err == nil {
 			goesBack = false // from now on nothing may be missing
 		}

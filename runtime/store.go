@@ -17,7 +17,7 @@ import (
 	"syscall"
 
 	"github.com/streamd-io/streamd/epochs"
-	"github.com/streamd-io/streamd/epochs/badgerstore"
+	"github.com/streamd-io/streamd/epochs/catalogstore"
 	"github.com/streamd-io/streamd/epochs/memstore"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
@@ -26,18 +26,28 @@ import (
 // stores opens the checkpoint stores of a session's queries: directories below
 // Dir, or memory.
 type stores struct {
-	dir  string // "" for memory
-	lock *os.File
-	cfg  *Config
+	dir     string // "" for memory
+	lock    *os.File
+	cfg     *Config
+	catalog *catalogstore.Catalog
+	// reopened: the catalog's store has been opened once. The catalog guards it.
+	reopened bool
+	// onStep, if not nil, interrupts moves; for tests.
+	onStep func(step string) error
 
 	// mu guards the fields below.
 	mu         sync.Mutex
 	memory     map[string]*memstore.Disk
 	identities map[string]identity
+	cleaned    bool // the catalog holds nothing of queries with a store of their own
 }
+
+// identityName is the file with a query's identity in its directory.
+const identityName = "IDENTITY"
 
 func openStores(cfg *Config) (*stores, error) {
 	st := &stores{dir: cfg.Dir, cfg: cfg, memory: map[string]*memstore.Disk{}, identities: map[string]identity{}}
+	st.catalog = catalogstore.New(st.openCatalog)
 	if cfg.Dir == "" {
 		return st, nil
 	}
@@ -50,7 +60,7 @@ func openStores(cfg *Config) (*stores, error) {
 	}
 	st.lock = f
 	if err := st.finishDrops(); err != nil {
-		return nil, errors.Join(fault.Wrap(fault.Config, err, "checkpoint directory"), f.Close())
+		return nil, errors.Join(fault.Wrap(fault.Config, err, "checkpoint directory"), st.close())
 	}
 	return st, nil
 }
@@ -63,11 +73,27 @@ const droppedPrefix = ".dropped-"
 func (st *stores) finishDrops() error {
 	entries, err := os.ReadDir(filepath.Join(st.dir, "queries"))
 	for _, e := range entries {
-		if err == nil && strings.HasPrefix(e.Name(), droppedPrefix) {
-			err = os.RemoveAll(filepath.Join(st.dir, "queries", e.Name()))
+		name, dropped := strings.CutPrefix(e.Name(), droppedPrefix)
+		if err != nil || !dropped {
+			continue
+		}
+		if name, err = url.PathUnescape(name); err == nil {
+			err = st.finishDrop(name)
 		}
 	}
 	return err
+}
+
+// finishDrop removes what is left of a query whose directory has been set aside.
+func (st *stores) finishDrop(query string) error {
+	aside := filepath.Join(st.dir, "queries", droppedPrefix+queryDir(query))
+	if there, err := isThere(aside); err != nil || !there {
+		return err
+	}
+	if err := st.forget(context.Background(), query); err != nil {
+		return err
+	}
+	return os.RemoveAll(aside)
 }
 
 // lockDir takes the lock of a checkpoint directory and writes the pid into it.
@@ -82,18 +108,8 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "lock the checkpoint directory")
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		pid := make([]byte, 32)
-		n, rerr := f.ReadAt(pid, 0)
-		_ = f.Close() // nothing was written
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fault.Wrap(fault.Config, err, "lock %s", path)
-		}
-		who := "another process"
-		if n > 0 || rerr == nil {
-			who = "process " + strings.TrimSpace(string(bytes.TrimRight(pid[:n], "\x00")))
-		}
-		return nil, fault.Wrap(fault.Config, epochs.ErrLocked, "%s is used by %s; stop it or choose another directory with --dir", dir, who)
+	if err := flockDir(f, dir); err != nil {
+		return nil, err
 	}
 	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
@@ -105,11 +121,30 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// flockDir locks an open lock file; when it fails the file is closed.
+func flockDir(f *os.File, dir string) error {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return nil
+	}
+	pid := make([]byte, 32)
+	n, rerr := f.ReadAt(pid, 0)
+	_ = f.Close() // nothing was written
+	if !errors.Is(err, syscall.EWOULDBLOCK) {
+		return fault.Wrap(fault.Config, err, "lock %s", f.Name())
+	}
+	who := "another process"
+	if n > 0 || rerr == nil {
+		who = "process " + strings.TrimSpace(string(bytes.TrimRight(pid[:n], "\x00")))
+	}
+	return fault.Wrap(fault.Config, epochs.ErrLocked, "%s is used by %s; stop it or choose another directory", dir, who)
+}
+
 func (st *stores) close() error {
 	if st.lock == nil {
 		return nil
 	}
-	return st.lock.Close()
+	return errors.Join(st.catalog.Close(), st.lock.Close())
 }
 
 // path is the directory of a query; the name is escaped so that it is one
@@ -127,8 +162,9 @@ func queryDir(query string) string {
 }
 
 // open opens the store of a query. back says that the query is to go back to an
-// older epoch, so that newer ones may be missing.
-func (st *stores) open(ctx context.Context, query string, back bool) (epochs.Segments, error) {
+// older epoch, so that newer ones may be missing; shared that it has no state, so
+// that its records can be in the catalog.
+func (st *stores) open(ctx context.Context, query string, back, shared bool) (epochs.Segments, error) {
 	if st.dir == "" {
 		st.mu.Lock()
 		d := st.memory[query]
@@ -143,11 +179,11 @@ func (st *stores) open(ctx context.Context, query string, back bool) (epochs.Seg
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Config, err, "checkpoint directory of query %q", query)
 	}
-	s, err := badgerstore.Open(ctx, filepath.Join(dir, "state"), badgerstore.Options{Log: st.cfg.Log, IgnoreWitness: back})
-	if err != nil {
-		return nil, fault.Wrap(fault.Config, err, "open the checkpoint")
+	// A drop may have failed half-way in this session.
+	if err := st.finishDrop(query); err != nil {
+		return nil, fault.Wrap(fault.Restart, err, "remove an earlier checkpoint of query %q", query)
 	}
-	return s, nil
+	return st.place(ctx, query, back, shared)
 }
 
 // identity is what is known of a query before its first commit record.
@@ -164,7 +200,7 @@ func (st *stores) nextAttempt(query string) (uint64, messages.ID128, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	id := st.identities[query]
-	path := filepath.Join(st.path(query), "IDENTITY")
+	path := filepath.Join(st.path(query), identityName)
 	if st.dir != "" {
 		if err := readIdentity(path, &id); err != nil {
 			return 0, messages.ID128{}, err
@@ -230,15 +266,7 @@ func writeDurably(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return syncDir(filepath.Dir(path))
 }
 
 // stored lists the queries that have a checkpoint below Dir.
@@ -273,5 +301,5 @@ func (st *stores) drop(query string) error {
 	if err := os.Rename(st.path(query), gone); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return os.RemoveAll(gone)
+	return st.finishDrop(query)
 }

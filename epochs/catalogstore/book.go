@@ -73,13 +73,33 @@ func openBook(ctx context.Context, base epochs.Segments) (*book, error) {
 	}
 	lost := b.replay(list, numbers, records)
 	if unreadable && highest > b.prev {
-		b.prev, lost = highest, highest // the newest one: whose it was nobody knows
+		lost = highest // the newest one: whose it was nobody knows
 	}
 	if lost > 0 && (b.damage == nil || b.damage.epoch < lost) {
 		b.kill(b.damage)
 		b.damage = &value{kind: damageKind, epoch: lost}
 	}
+	if gone, ok := errors.AsType[*epochs.LostError](err); ok {
+		return b, b.accept(ctx, gone)
+	}
+	if lost == highest {
+		b.prev = highest // there, but not readable
+	}
 	return b, nil
+}
+
+// accept goes on without entries that are lost, which the store below must be told.
+// That every query is suspect is on record before any can be written.
+func (b *book) accept(ctx context.Context, gone *epochs.LostError) error {
+	if err := b.base.Rewind(ctx, gone.Have); err != nil {
+		return err
+	}
+	_, highest, err := b.base.Committed(ctx)
+	if err != nil {
+		return err
+	}
+	b.next = highest + 1
+	return b.write(ctx, nil)
 }
 
 // replay applies entries, oldest first, and returns the newest one that is

@@ -1,0 +1,231 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// placed are the stores of a directory, as a process that may die has them.
+type placed struct {
+	*testing.T
+	dir string
+	st  *stores
+}
+
+func (p *placed) start() {
+	p.Helper()
+	cfg := Config{Dir: p.dir}
+	cfg.defaults()
+	st, err := openStores(&cfg)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.st = st
+}
+
+func (p *placed) stop() {
+	p.Helper()
+	if err := p.st.close(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// open opens the query's store and checks its records, newest first.
+func (p *placed) open(shared bool, want ...messages.Epoch) epochs.Segments {
+	p.Helper()
+	s, err := p.st.open(p.Context(), "q", false, shared)
+	if err != nil {
+		p.Fatal(err)
+	}
+	list, _, err := s.Committed(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	got := []messages.Epoch{}
+	for _, r := range list {
+		got = append(got, r.Epoch)
+	}
+	if !slices.Equal(got, want) {
+		p.Fatalf("the checkpoint has the epochs %v, want %v", got, want)
+	}
+	if _, _, err := p.st.nextAttempt("q"); err != nil { // as the query's next attempt does
+		p.Fatal(err)
+	}
+	return s
+}
+
+func (p *placed) commit(s epochs.Segments, prev, e messages.Epoch, chains ...epochs.Chain) {
+	p.Helper()
+	data, err := epochs.EncodeRecord(&epochs.Record{Epoch: e, Prev: prev, Query: "q", Chains: chains})
+	if err == nil {
+		err = s.Commit(p.Context(), prev, e, data)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *placed) close(s epochs.Segments) {
+	p.Helper()
+	if err := s.Close(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *placed) own() bool {
+	p.Helper()
+	there, err := isThere(filepath.Join(p.st.path("q"), ownDir))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return there
+}
+
+func TestACheckpointMovesWithWhatTheQueryIs(t *testing.T) {
+	p := &placed{T: t, dir: t.TempDir()}
+	e := messages.Epoch(0)
+	want := []messages.Epoch{}
+	for _, shared := range []bool{true, false, false, true, true, false, true} {
+		p.start()
+		s := p.open(shared, want...)
+		if p.own() == shared {
+			t.Errorf("epoch %d: own store %v, shared %v", e, p.own(), shared)
+		}
+		p.commit(s, e, e+1)
+		e++
+		want = append([]messages.Epoch{e}, want...)
+		p.close(s)
+		p.stop()
+	}
+}
+
+func TestACheckpointWithStateStaysWhereItIs(t *testing.T) {
+	p := &placed{T: t, dir: t.TempDir()}
+	p.start()
+	s := p.open(false)
+	p.commit(s, 0, 1, epochs.Chain{Operator: "aggregate", Segments: 1})
+	p.close(s)
+	s = p.open(true, 1)
+	if !p.own() {
+		t.Error("the state was left behind")
+	}
+	p.close(s)
+	p.stop()
+}
+
+// TestACrashInAMoveLeavesOneTruth interrupts a move at every step, goes on with
+// either kind of query and moves again.
+func TestACrashInAMoveLeavesOneTruth(t *testing.T) {
+	steps := map[bool][]string{true: {"opened", "copied", "renamed"}, false: {"copied", "renamed"}}
+	for shared, names := range steps {
+		for _, step := range names {
+			for _, after := range []bool{true, false} {
+				t.Run(fmt.Sprintf("shared %v, at %s, then shared %v", shared, step, after), func(t *testing.T) {
+					p := &placed{T: t, dir: t.TempDir()}
+					p.start()
+					s := p.open(!shared)
+					p.commit(s, 0, 1)
+					p.commit(s, 1, 2)
+					p.close(s)
+					died := errors.New("died")
+					p.st.onStep = func(name string) error {
+						if name == step {
+							return died
+						}
+						return nil
+					}
+					if _, err := p.st.open(t.Context(), "q", false, shared); !errors.Is(err, died) {
+						t.Fatalf("got %v", err)
+					}
+					p.stop()
+					p.start()
+					s = p.open(after, 2, 1)
+					p.commit(s, 2, 3)
+					p.close(s)
+					p.stop()
+					p.start()
+					s = p.open(!after, 3, 2, 1)
+					p.commit(s, 3, 4)
+					p.close(s)
+					s = p.open(after, 4, 3, 2, 1)
+					p.close(s)
+					entries, err := os.ReadDir(p.st.path("q"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, f := range entries {
+						if f.Name() != identityName && f.Name() != ownDir {
+							t.Errorf("%s is left", f.Name())
+						}
+					}
+					p.stop()
+				})
+			}
+		}
+	}
+}
+
+func TestADroppedQueryIsForgottenInTheCatalog(t *testing.T) {
+	p := &placed{T: t, dir: t.TempDir()}
+	p.start()
+	s := p.open(true)
+	p.commit(s, 0, 1)
+	p.close(s)
+	if err := p.st.drop("q"); err != nil {
+		t.Fatal(err)
+	}
+	s = p.open(true)
+	p.commit(s, 0, 1)
+	p.close(s)
+	// A drop that died behind its rename.
+	if err := os.Rename(p.st.path("q"), filepath.Join(p.dir, "queries", droppedPrefix+"q")); err != nil {
+		t.Fatal(err)
+	}
+	p.stop()
+	p.start()
+	p.close(p.open(true))
+	p.stop()
+}
+
+func TestDamageOfTheCatalogIsNamed(t *testing.T) {
+	p := &placed{T: t, dir: t.TempDir()}
+	p.start()
+	s := p.open(true)
+	p.commit(s, 0, 1)
+	p.close(s)
+	p.stop()
+	if err := os.WriteFile(filepath.Join(p.dir, catalogDir, "EPOCH"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	_, err := p.st.open(t.Context(), "q", false, true)
+	if !errors.Is(err, epochs.ErrDamaged) || fault.KindOf(err) != fault.Config {
+		t.Errorf("got %v of kind %v, want ErrDamaged of kind config", err, fault.KindOf(err))
+	}
+	p.stop()
+	cfg := Config{Dir: p.dir, RestoreEpoch: 1}
+	cfg.defaults()
+	if p.st, err = openStores(&cfg); err != nil {
+		t.Fatal(err)
+	}
+	s, err = p.st.open(t.Context(), "q", true, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rewind(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	p.close(s)
+	p.stop()
+	p.start()
+	p.close(p.open(true, 1))
+	p.stop()
+}
