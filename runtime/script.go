@@ -384,6 +384,11 @@ func (s *Session) checkStored(ctx context.Context, p *prepared) (err error) {
 	if err != nil {
 		return err
 	}
+	if g := p.compiled.Graph; g != nil && !s.cfg.AllowDroppedState {
+		if err := deploy.CheckSinks(g, rec); err != nil {
+			return err
+		}
+	}
 	return deploy.CheckPlan(func(old epochs.Plan) error {
 		return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState)
 	}, rec)

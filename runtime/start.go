@@ -229,6 +229,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		Restart:      deploy.RestartPolicy{MaxRestarts: restarts},
 		Attempt: actors.AttemptConfig{
 			EpochInterval: v.Duration("epoch_interval"), OnEpoch: q.onEpoch, OnStatus: q.onStatus,
+			AllowDroppedState: s.cfg.AllowDroppedState,
 		},
 	}
 }

@@ -40,6 +40,9 @@ func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (prog
 	}
 	cfg.OnRunning = func() { r.running(from) }
 	a, err := r.cfg.System.Start(ctx, cfg)
+	if errors.Is(err, actors.ErrUnpublished) {
+		return false, false, incompatible(err, cfg.From)
+	}
 	if err != nil {
 		return false, false, fault.Wrap(fault.Config, err, "")
 	}
@@ -151,9 +154,22 @@ func (r *Runner) choose(ctx context.Context, store epochs.Segments, records []ep
 // ErrIncompatible.
 func CheckPlan(check func(old epochs.Plan) error, rec *epochs.Record) error {
 	if err := check(rec.Plan); err != nil {
-		return fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrIncompatible, err), "epoch %d", rec.Epoch)
+		return incompatible(err, rec)
 	}
 	return nil
+}
+
+// CheckSinks looks for rows that only a sink which the graph does not have could
+// publish; the error wraps ErrIncompatible.
+func CheckSinks(g *actors.Graph, rec *epochs.Record) error {
+	if err := actors.Unpublished(g, rec); err != nil {
+		return incompatible(err, rec)
+	}
+	return nil
+}
+
+func incompatible(err error, rec *epochs.Record) error {
+	return fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrIncompatible, err), "epoch %d", rec.Epoch)
 }
 
 func list(records []epochs.StoredRecord) string {

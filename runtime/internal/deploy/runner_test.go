@@ -66,6 +66,7 @@ type world struct {
 	check    func(epochs.Plan) error
 	wrap     func(epochs.Segments) epochs.Segments
 	restore  messages.Epoch
+	allow    bool // AllowDroppedState
 	log      io.Writer
 }
 
@@ -92,6 +93,7 @@ func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 			return s, err
 		},
 		RestoreEpoch: w.restore,
+		Attempt:      actors.AttemptConfig{AllowDroppedState: w.allow},
 		NextAttempt:  func() (uint64, messages.ID128, error) { w.attempts++; return w.attempts, messages.ID128{Lo: 1}, nil },
 		Graph: func() (*actors.Graph, error) {
 			g := actors.NewGraph()
@@ -223,6 +225,35 @@ func TestACheckpointThatDoesNotFitIsRefused(t *testing.T) {
 	over(t, r)
 	if r.State() != Failed || !errors.Is(r.Err(), ErrIncompatible) {
 		t.Errorf("got state %s with %v, want ErrIncompatible", r.State(), r.Err())
+	}
+}
+
+func TestRowsOfASinkThatIsGoneAreNotGivenUpUnasked(t *testing.T) {
+	w := newWorld(t, 0, nil)
+	store, err := w.disk.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := &epochs.Record{Epoch: 1, Attempt: 1, Query: "q", Chains: []epochs.Chain{{Operator: "sink/former/1", Base: 1, Last: 1, Segments: 1, BaseBytes: 5}}}
+	data, err := epochs.EncodeRecord(rec)
+	if err == nil {
+		err = errors.Join(store.Commit(t.Context(), 0, 1, data), store.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.start(t, 0)
+	over(t, r)
+	if r.State() != Failed || !errors.Is(r.Err(), ErrIncompatible) || !errors.Is(r.Err(), actors.ErrUnpublished) {
+		t.Errorf("got state %s with %v, want ErrIncompatible", r.State(), r.Err())
+	}
+	w.allow = true
+	w.add(t, 1)
+	w.src.End()
+	r = w.start(t, 0)
+	over(t, r)
+	if r.State() != Ended {
+		t.Errorf("got state %s with %v, want ended", r.State(), r.Err())
 	}
 }
 
