@@ -45,7 +45,7 @@ var points = []string{
 	"src/partitions", "src/open", "src/read", "src/ack",
 	"sink/open", "sink/recover", "sink/recover/done", "sink/writer", "sink/write", "sink/write/done", "sink/cut",
 	"sink/flush", "sink/flush/done", "sink/prepare", "sink/prepare/done", "sink/commit", "sink/commit/done",
-	"op/open", "op/process",
+	"sink/publish", "sink/publish/done", "op/open", "op/process",
 	"store/open", "store/committed", "store/rewind", "store/check", "store/put", "store/put/sync", "store/put/done",
 	"store/commit", "store/commit/sync", "store/commit/done", "store/load", "store/drop",
 }
@@ -81,7 +81,7 @@ func matrix() (all []string) {
 }
 
 func (r *run) planFault() plannedFault {
-	f := plannedFault{after: r.rng.IntN(350), kind: []fault.Kind{fault.Restart, fault.Transient, fault.Internal}[r.rng.IntN(3)]}
+	f := plannedFault{after: r.rng.IntN(350), kind: []fault.Kind{fault.Restart, fault.Transient, fault.Internal, fault.Config}[r.rng.IntN(4)]}
 	if r.rng.IntN(4) == 0 {
 		f.after = r.rng.IntN(60) // often within the recovery from the one before
 	}
@@ -98,6 +98,9 @@ func (r *run) planFault() plannedFault {
 			f.point = points[r.rng.IntN(len(points))]
 		}
 		f.skip = min(r.rng.IntN(4), r.rng.IntN(4))
+		if f.point == "sink/publish" {
+			f.skip = r.rng.IntN(20) // in the middle of an epoch
+		}
 	}
 	return f
 }
@@ -146,6 +149,27 @@ func (r *run) strike() {
 			r.att.Stop()
 		}
 	default: // strikes at a point
+	}
+}
+
+// checkReaction verifies that whoever restarts the query can tell from the kind of
+// the error whether that helps. The store's errors and those of acknowledgements
+// are of the kind Restart, whatever they were.
+func (r *run) checkReaction(err error) {
+	text := err.Error()
+	i := strings.Index(text, "injected at ")
+	if i < 0 || r.fired != 1 || strings.Contains(text, "cancelled") || strings.Contains(text, "store/load") {
+		return // what a load returns, operators and sinks judge differently
+	}
+	want := r.kind
+	if p := text[i+len("injected at "):]; strings.HasPrefix(p, "store/") || strings.HasPrefix(p, "src/ack") {
+		want = fault.Restart
+	}
+	if got := fault.KindOf(err); got != want {
+		r.fail("the attempt ended with an error of kind %v, the fault was %v: %v", got, want, err)
+	}
+	if fault.Reaction(want) == fault.Fail {
+		r.count("failed for good")
 	}
 }
 
@@ -213,6 +237,7 @@ func (r *run) point(name string) error {
 		return nil
 	default:
 		r.fired++
+		r.kind = f.kind
 		return fault.New(f.kind, "injected at %s", name)
 	}
 }

@@ -126,6 +126,17 @@ func (c *filesCommitter) Writer(context.Context, int, int) (connectors.Writer, e
 
 func (c *filesCommitter) Begin(messages.Epoch) {}
 
+// WantsEpoch asks for epochs as long as there are rows that readers do not see.
+func (c *filesCommitter) WantsEpoch() bool {
+	for _, f := range c.k.all {
+		if f.attempt == c.attempt && len(f.content) > f.visible {
+			c.k.r.count("epoch wanted by a sink")
+			return true
+		}
+	}
+	return false
+}
+
 func (c *filesCommitter) Prepare(_ context.Context, _ messages.Epoch, tokens []connectors.Token) (connectors.Token, error) {
 	if err := c.k.r.point("sink/prepare"); err != nil {
 		return nil, err

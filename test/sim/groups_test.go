@@ -21,12 +21,12 @@ type bounds struct {
 
 // naive computes the windows from the whole input, and the least and most rows
 // that are late. With one partition everything is exact.
-func (r *run) naive() (groups map[groupKey]bounds, lateMust, lateMay int64) {
+func (r *run) naive(upTo func(*partition) int) (groups map[groupKey]bounds, lateMust, lateMay int64) {
 	groups = map[groupKey]bounds{}
 	exact := len(r.parts) == 1
 	for _, p := range r.parts {
 		before, _ := p.watermarks(r.delay)
-		for i, in := range p.rows {
+		for i, in := range p.rows[:upTo(p)] {
 			if !r.kept(in) {
 				continue
 			}
@@ -104,7 +104,7 @@ func (r *run) finalGroups() {
 		return
 	default:
 	}
-	groups, lateMust, lateMay := r.naive()
+	groups, lateMust, lateMay := r.naive(func(p *partition) int { return len(p.rows) })
 	if int64(c.Late) < lateMust || int64(c.Late) > lateMay {
 		r.fail("%d rows were late, want %d to %d", c.Late, lateMust, lateMay)
 	}
@@ -131,8 +131,29 @@ func (r *run) finalGroups() {
 			r.fail("window %v with %d rows is missing; the watermark is %d", k, b.must, int64(c.Watermark))
 		}
 	}
-	if r.kinds[0] == filesSink && r.plan.grouped == windows && r.slide == r.size {
+	if r.kinds[0].perEpoch() && r.plan.grouped == windows && r.slide == r.size {
 		r.checkSum(groups, rows, c)
+	}
+}
+
+// checkChanges verifies that readers see the windows as they were when the epoch
+// ended, where nothing is held back and nothing may be late or not.
+func (r *run) checkChanges(m model, rec *epochs.Record) {
+	if len(r.parts) > 1 || r.emit > 0 {
+		return
+	}
+	groups, _, _ := r.naive(func(p *partition) int { return offsetIn(rec, p) })
+	latest := map[groupKey]row{}
+	for _, x := range m.rows() {
+		latest[groupKey{x[0], x[2]}] = x
+	}
+	for k, b := range groups {
+		if x := latest[k]; b.must > 0 && (x[3] != b.must || x[4] != b.mustSum) {
+			r.fail("epoch %d: window %v has %d rows, sum %d; readers see %v", rec.Epoch, k, b.must, b.mustSum, x)
+		}
+	}
+	if len(latest) > len(groups) {
+		r.fail("epoch %d: there are %d windows, readers see %d", rec.Epoch, len(groups), len(latest))
 	}
 }
 

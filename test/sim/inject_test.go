@@ -14,6 +14,7 @@ import (
 var inside = map[string]bool{
 	"src/read": true, "src/ack": true, "rec/sink": true, "rec/restore": true, "epoch/persist": true, "sink/prepare": true,
 	"epoch/commit.write": true, "epoch/commit.synced": true, "sink/commit": true, "sink/write": true, "sink/flush": true,
+	"sink/stash": true, "rec/stash": true,
 	"mark/inject": false, "op/freeze": false, "epoch/ack": false,
 }
 

@@ -30,8 +30,14 @@ const (
 	openGo    = "actors/open.go"
 	inletGo   = "actors/inlet.go"
 	sinkGo    = "actors/sink.go"
+	stashGo   = "actors/stash.go"
+	coordGo   = "epochs/coordinator.go"
+	heldGo    = "connectors/held/held.go"
+	holderGo  = "connectors/held/writer.go"
 	stateDir  = "actors/operator/state/"
 	brokerGo  = "test/sim/broker_test.go"
+	ledgerGo  = "test/sim/ledger_test.go"
+	inputGo   = "test/sim/input_test.go"
 )
 
 var mutants = []mutant{
@@ -71,7 +77,7 @@ var mutants = []mutant{
 		{sourceGo, "	src.ready = append(src.ready, m)\n", "	src.ready = append(src.ready, m)\n\tif len(m.slot.Next) > 0 {\n\t\tsrc.offset = append(src.offset[:0], m.slot.Next...)\n\t}\n"},
 	}, ""},
 	{"sinks commit before the record is written", []edit{
-		{recordsGo, "	data, err := epochs.EncodeRecord(rec)\n", "	for _, s := range sinks {\n\t\tif err := s.committer.Commit(ctx, rec.Epoch, tokenOf(rec, s.node.name)); err != nil {\n\t\t\treturn 0, err\n\t\t}\n\t}\n\tdata, err := epochs.EncodeRecord(rec)\n"},
+		{recordsGo, "	data, err := epochs.EncodeRecord(rec)\n", "	for _, s := range w.sinks {\n\t\tif err := s.committer.Commit(ctx, rec.Epoch, tokenOf(rec, s.node.name)); err != nil {\n\t\t\treturn 0, err\n\t\t}\n\t}\n\tdata, err := epochs.EncodeRecord(rec)\n"},
 	}, ""},
 	{"old attempts are not fenced", []edit{
 		{brokerGo, "	k.fence = c.attempt\n", ""},
@@ -113,6 +119,67 @@ var mutants = []mutant{
 	{"a restored timer that fires before the start ends the attempt", []edit{
 		{queryGo, "		if q.coord != nil {\n\t\t\tq.step(epochs.Changed{})", "		if true {\n\t\t\tq.step(epochs.Changed{})"},
 	}, "TestTimersFireWhileOthersRestore"},
+	{"rows held for a sink are not part of the commit record", []edit{
+		{recordsGo, "		rec.Chains = append(rec.Chains, chains...)\n", "		_ = chains\n"},
+	}, ""},
+	{"rows held for a sink have no chain", []edit{
+		{stashGo, "	s.put[k] = baseChain(seg)\n", ""},
+	}, ""},
+	{"both epochs that a sink may not have confirmed share a place in the checkpoint", []edit{
+		{stashGo, "place := uint64(part)>>8<<1 | uint64(e)&1", "place := uint64(part) >> 8 << 1"},
+	}, ""},
+	{"rows held for an epoch that is not confirmed are given up", []edit{
+		{stashGo, "if c.Base < unconfirmed && c.BaseBytes > 0 && (final || stale >= staleBytes) {", "if c.Base < e && c.BaseBytes > 0 {"},
+	}, ""},
+	{"rows of an epoch are published before it has committed", []edit{
+		{ledgerGo, "	data, err := json.Marshal(ledgerToken{u})\n", "	if err := c.publish(ctx, e); err != nil {\n\t\treturn nil, err\n\t}\n\tdata, err := json.Marshal(ledgerToken{u})\n"},
+		{ledgerGo, "Prepare(_ context.Context", "Prepare(ctx context.Context"},
+	}, ""},
+	{"a restart does not publish what the last epoch held", []edit{
+		{ledgerGo, "	c.held.Recover(t.Rows)\n", "	_ = t\n"},
+	}, ""},
+	{"an epoch that was published is published again", []edit{
+		{ledgerGo, "		if e > k.marker {", "		if true {"},
+		{ledgerGo, "			if k.have[id] {", "			if false {"},
+	}, ""},
+	{"half an epoch that was published is published again", []edit{
+		{ledgerGo, "			if k.have[id] {", "			if false {"},
+	}, ""},
+	{"a token forgets the epoch before, whose rows are not published", []edit{
+		{heldGo, "	return slices.Clone(r.epochs), nil", "	return slices.Clone(r.epochs[max(0, len(r.epochs)-1):]), nil"},
+	}, ""},
+	{"the rows behind the cut are stashed with the epoch before", []edit{
+		{holderGo, "	w.buf = buf.cut()\n", "	next := buf.cut()\n\tif next.empty() {\n\t\tnext = buf\n\t}\n\tw.buf = next\n"},
+	}, ""},
+	{"writers do not wait for confirmations to go on", []edit{
+		{heldGo, "	close(r.confirmed)\n	r.confirmed = make(chan struct{})\n", ""},
+		{ledgerGo, "c.confirmed > p.at || ", ""},
+	}, ""},
+	{"a record that a work queue delivers again is not dropped", []edit{
+		{inputGo, "rd.deliver = rd.pos // all that came again is dropped", "rd.pos, n = rd.deliver, min(n, rd.pos-rd.deliver)"},
+	}, ""},
+	{"the adoption set is lost when it has been carried over once", []edit{
+		{brokerGo, "		for _, id := range t.Adopted {\n			c.adopt(id)\n		}\n", ""},
+	}, ""},
+	{"an epoch that found no space is not tried again", []edit{
+		{coordGo, "		if now >= c.retryAt {\n			c.precheck(now)\n		}\n", "		_ = c.retryAt\n"},
+		{coordGo, "			want(c.retryAt)\n", "			want(c.due + 1<<40)\n"},
+	}, ""},
+	{"an epoch that found no space is started all the same", []edit{
+		{coordGo, "		c.do(ReportBlocked{Err: err})\n		return\n", "		c.do(ReportBlocked{Err: err})\n"},
+	}, ""},
+	{"going back to an older epoch restores the state of the newest", []edit{
+		{"epochs/memstore/store.go", "	d.remove(func(seg epochs.Segment) bool { return seg.Epoch > to })\n", ""},
+	}, ""},
+	{"bad records are sent behind the marker", []edit{
+		{"actors/deadletter.go", "		s.addLetter(l)\n	}\n	s.sendLetters()\n}", "		s.addLetter(l)\n	}\n}"},
+	}, ""},
+	{"an epoch that hangs does not time out", []edit{
+		{coordGo, "	if e == nil || now < e.commitBy {", "	if true || now < e.commitBy {"},
+	}, ""},
+	{"an attempt waits for a call that never returns", []edit{
+		{queryGo, "	case *stopDeadline:\n		q.giveUp()\n", "	case *stopDeadline:\n"},
+	}, ""},
 	{"a stage has subtasks that nobody feeds", []edit{
 		{"actors/stages.go", "s.parallelism = min(s.parallelism, s.fed())", "_ = s.fed()"},
 	}, ""},

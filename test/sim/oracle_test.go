@@ -216,15 +216,18 @@ func (r *run) checkVisible(m model, rec *epochs.Record) {
 	if len(missing) > 0 {
 		r.fail("epoch %d of %s: %d rows of committed epochs are missing: %v", rec.Epoch, r.sinkName(sink), len(missing), few(missing))
 	}
-	if r.kinds[sink] == filesSink && len(extra) > 0 {
+	if r.kinds[sink].perEpoch() && len(extra) > 0 {
 		r.fail("epoch %d of %s: %d rows of later epochs or twice: %v", rec.Epoch, r.sinkName(sink), len(extra), few(extra))
 	}
 }
 
 // checkEmitted compares the rows of a sink behind a group with its counters.
 func (r *run) checkEmitted(m model, rec *epochs.Record) {
-	if _, ok := m.(*files); !ok {
+	if !r.kinds[0].perEpoch() {
 		return
+	}
+	if r.plan.grouped == changes {
+		r.checkChanges(m, rec)
 	}
 	for _, c := range rec.Counters {
 		if c.Operator == "group" && r.plan.grouped != changes && uint64(len(m.rows())) != c.Out {
@@ -257,6 +260,9 @@ func (r *run) finalChecks() {
 		}
 		if f, ok := m.(*files); ok && f.redone > 0 {
 			r.count("sink commit redone")
+		}
+		if k, ok := m.(*ledger); ok && k.again > 0 {
+			r.count("row of an epoch published before")
 		}
 	}
 	if r.plan.grouped != stateless {
@@ -317,6 +323,10 @@ func (r *run) checkOrder(i int, m model) {
 			for _, x := range f.content[:f.visible] {
 				check(n, x)
 			}
+		}
+	case *ledger:
+		for _, p := range m.log {
+			check(int(p.part), p.row)
 		}
 	case *broker:
 		for _, e := range m.log {

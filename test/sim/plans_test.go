@@ -20,11 +20,16 @@ const (
 	filesSink                   // exactly once, per epoch
 	upsertSink                  // converges, at once
 	boardSink                   // the latest complete table, at once
+	heldSink                    // exactly once, per epoch, from the checkpoint
+	wholeSink                   // the same, an epoch at a time
 	sinkKinds
 )
 
+// perEpoch tells whether readers see the rows of committed epochs only.
+func (k sinkKind) perEpoch() bool { return k == filesSink || k == heldSink || k == wholeSink }
+
 func (k sinkKind) String() string {
-	return [...]string{"lineage", "loose", "files", "upsert", "board"}[k]
+	return [...]string{"lineage", "loose", "files", "upsert", "board", "held", "whole"}[k]
 }
 
 // plan is a kind of query.
@@ -83,7 +88,7 @@ func (b *builder) read(i int) *actors.Node {
 		policy = connectors.DeadLetter
 	}
 	return b.g.Source(s.name, actors.SourceSpec{
-		Source: s, IdleTimeout: b.r.idle, Bounded: b.r.bounded,
+		Source: s, IdleTimeout: b.r.idle, Bounded: b.r.bounded, MaxRowsPerSecond: b.r.perSecond,
 		Rows: func() (*connectors.Rows, error) {
 			return connectors.NewRows(inputSchema, nil, policy), nil
 		},
@@ -98,7 +103,14 @@ func (b *builder) timed(i int, n *actors.Node) *actors.Node {
 
 func (b *builder) sink(i int, schema *messages.Schema, in ...actors.Edge) {
 	m := b.r.sinks[i]
-	b.g.Sink(b.r.sinkName(i), actors.SinkSpec{Sink: m, Schema: schema, Lineage: m.lineage()}, in...)
+	spec := actors.SinkSpec{Sink: m, Schema: schema, Lineage: m.lineage()}
+	if k := b.r.kinds[i]; k == heldSink || k == wholeSink {
+		spec.Offer = connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch}
+	}
+	if b.r.plan.grouped == changes {
+		spec.KeyColumns = []int{0, 1} // window and key
+	}
+	b.g.Sink(b.r.sinkName(i), spec, in...)
 }
 
 // link joins two nodes in any way that keeps rows: fused, or over an exchange.

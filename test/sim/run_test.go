@@ -55,8 +55,9 @@ type run struct {
 	disk        *memstore.Disk
 	store       epochs.Segments
 	incarnation messages.ID128
-	rewinds     bool // starts may go back to an older epoch
-	forgotten   int  // how many records were dropped before the latest rewind
+	rewinds     bool  // starts may go back to an older epoch
+	perSecond   int64 // rows that a source may read
+	forgotten   int   // how many records were dropped before the latest rewind
 
 	attempt  uint64
 	att      *actors.Attempt
@@ -73,6 +74,7 @@ type run struct {
 	since    int // steps since the latest fault
 	armed    *plannedFault
 	fired    int           // in this attempt
+	kind     fault.Kind    // of the latest error
 	delayed  bool          // something took its time in this attempt
 	deaf     string        // the worker that does not return although the attempt ends
 	timeout  time.Duration // of an epoch
@@ -93,6 +95,9 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r := &run{
 		seed: seed, rng: rng, w: newWorld(rand.New(rand.NewPCG(seed, 2))), sys: sys,
 		log: func(string, ...any) {}, lastSink: map[string]messages.Epoch{}, covered: map[string]int{},
+	}
+	if *w != nil {
+		r.w.fibers = (*w).fibers
 	}
 	*w = r.w
 	r.plan = &plans[rng.IntN(len(plans))]
@@ -139,6 +144,9 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 	r.incarnation = messages.ID128{Hi: rng.Uint64(), Lo: rng.Uint64()}
 	r.disk = memstore.New(memstore.Options{Seed: seed, KeepUnsynced: rng.IntN(101), Fault: r.storeFault})
 	r.patience = rng.IntN(4) * 3
+	if rng.IntN(6) == 0 {
+		r.perSecond = int64(300 + rng.IntN(5000))
+	}
 	r.rewinds = rng.IntN(3) == 0 && r.mayRewind()
 	for range rng.IntN(10) {
 		r.faults = append(r.faults, r.planFault())
@@ -147,12 +155,12 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 }
 
 func (r *run) newSink(i int) model {
-	kinds := []sinkKind{looseSink, filesSink}
+	kinds := []sinkKind{looseSink, filesSink, heldSink, wholeSink}
 	switch {
 	case r.plan.grouped == changes:
-		kinds = []sinkKind{filesSink, upsertSink}
+		kinds = []sinkKind{filesSink, upsertSink, heldSink, wholeSink}
 	case r.plan.grouped == tables:
-		kinds = []sinkKind{boardSink}
+		kinds = []sinkKind{boardSink, heldSink, wholeSink}
 	case r.plan.identities:
 		kinds = append(kinds, lineageSink)
 	}
@@ -161,6 +169,9 @@ func (r *run) newSink(i int) model {
 	switch k {
 	case filesSink:
 		return &files{r: r, name: r.sinkName(i)}
+	case heldSink, wholeSink:
+		limit := []int64{1, 300, 2000, 0}[r.rng.IntN(4)]
+		return &ledger{r: r, name: r.sinkName(i), whole: k == wholeSink, limit: limit, have: map[messages.ID128]bool{}}
 	case boardSink:
 		return &board{r: r, name: r.sinkName(i)}
 	case upsertSink:
@@ -423,6 +434,8 @@ func (r *run) attemptEnded() {
 			r.log("%s", p.Stack)
 		}
 		r.fail("the attempt failed by itself: %v", err)
+	default:
+		r.checkReaction(err)
 	}
 	r.ending = false
 }
@@ -470,7 +483,7 @@ func (r *run) status(s actors.StatusReport) {
 
 func (r *run) workers() (names []string) {
 	for _, k := range r.w.work {
-		if !k.gone {
+		if !k.gone || k.inside {
 			names = append(names, k.name)
 		}
 	}

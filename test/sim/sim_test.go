@@ -45,15 +45,25 @@ var (
 // leave their actors behind.
 func (h *harness) system() *actors.System {
 	if h.runs++; h.sys == nil || h.runs%50 == 0 {
-		h.close()
+		h.shut()
 		h.sys = actors.NewSystem(actors.SystemConfig{Clock: h, Executor: h, Schedule: func(f func()) { h.w.steps = append(h.w.steps, f) }})
 	}
 	return h.sys
 }
 
-func (h *harness) close() {
+func (h *harness) shut() {
 	if h.sys != nil {
 		h.sys.Close()
+	}
+}
+
+func (h *harness) close() {
+	h.shut()
+	if h.w != nil {
+		for _, f := range h.w.fibers {
+			f.stop()
+		}
+		h.w.fibers = nil
 	}
 }
 
@@ -295,4 +305,6 @@ var sometimes = []string{
 	"rows adopted", "zombie rows rejected", "sink commit redone", "drained", "epoch on request", "partition appears", "settled",
 	"crash", "drain", "stop", "clock jump", "stall", "full disk", "blocked: no space", "goes on: there is space again",
 	"gave up on a call", "epoch timed out", "rewind", "table shown", "row replaced",
+	"failed for good", "epoch wanted by a sink", "epoch asked for by a sink", "write waited for a confirmation", "row of an epoch published before", "epoch published before",
+	"rows of the checkpoint published after a restart",
 }

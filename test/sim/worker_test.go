@@ -27,6 +27,13 @@ type worker struct {
 	task   func() // to be run, or running
 	inside bool   // the task waits inside a call
 	wake   func() bool
+	fiber  *fiber // in which the task runs, nil: there is none
+}
+
+// fiber is a coroutine that runs tasks, one each time it is resumed, of one worker
+// after another.
+type fiber struct {
+	k      *worker
 	resume func() (struct{}, bool)
 	stop   func()
 	yield  func(struct{}) bool
@@ -56,7 +63,7 @@ func (k *worker) Stop(final func()) { k.final, k.tasks = final, nil }
 
 // stores tells whether the worker's tasks may call the store.
 func (k *worker) stores() bool {
-	return k.name == "coordinator" || strings.HasPrefix(k.name, "state of ")
+	return k.name == "coordinator" || strings.HasPrefix(k.name, "state of ") || strings.HasPrefix(k.name, "flush of ")
 }
 
 func (k *worker) runnable() bool {
@@ -79,7 +86,7 @@ func (k *worker) runnable() bool {
 func (k *worker) step() {
 	switch {
 	case k.inside:
-		k.inside, k.wake = false, nil
+		k.inside, k.wake, k.until = false, nil, 0
 		if k.w.locked == k {
 			k.w.locked = nil
 		}
@@ -94,19 +101,35 @@ func (k *worker) step() {
 		k.rested = false
 		k.task, k.tasks = k.tasks[0], k.tasks[1:]
 	}
-	if k.resume == nil {
-		k.resume, k.stop = iter.Pull(k.run)
+	w := k.w
+	if k.fiber == nil {
+		k.fiber = w.takeFiber()
+		k.fiber.k = k
 	}
-	k.w.busy = k
-	k.resume()
-	k.w.busy = nil
+	w.busy = k
+	k.fiber.resume()
+	w.busy = nil
+	if !k.inside {
+		w.fibers = append(w.fibers, k.fiber)
+		k.fiber = nil
+	}
 }
 
-// run runs the tasks, one each time it is resumed.
-func (k *worker) run(yield func(struct{}) bool) {
-	k.yield = yield
+func (w *world) takeFiber() *fiber {
+	if n := len(w.fibers); n > 0 {
+		f := w.fibers[n-1]
+		w.fibers = w.fibers[:n-1]
+		return f
+	}
+	f := &fiber{}
+	f.resume, f.stop = iter.Pull(f.run)
+	return f
+}
+
+func (f *fiber) run(yield func(struct{}) bool) {
+	f.yield = yield
 	for {
-		k.guarded()
+		f.k.guarded()
 		if !yield(struct{}{}) {
 			return
 		}
@@ -122,13 +145,12 @@ func (k *worker) guarded() {
 	k.task()
 }
 
-// end gives up the coroutine; a call that waits in it returns false from wait.
+// end ends the task if it waits inside a call, which returns false from wait.
 func (k *worker) end() {
-	if k.stop != nil {
+	if k.inside {
 		k.w.busy = k
-		k.stop()
-		k.w.busy = nil
-		k.stop = nil
+		k.fiber.stop()
+		k.w.busy, k.inside, k.fiber = nil, false, nil
 	}
 }
 
@@ -146,7 +168,7 @@ func (w *world) wait(until time.Duration, wake func() bool, store bool) bool {
 	if store && k.stores() {
 		w.locked = k
 	}
-	return k.yield(struct{}{})
+	return k.fiber.yield(struct{}{})
 }
 
 // some is a random duration up to most, at least a microsecond.

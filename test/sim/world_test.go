@@ -36,6 +36,7 @@ type world struct {
 	work   []*worker
 	able   []*worker // scratch of step
 	busy   *worker   // the one whose task runs, nil: an actor or the outside world
+	fibers []*fiber  // that nobody uses
 	locked *worker   // waits inside the store, which serves one call at a time
 	timers []*timer  // ordered by time
 	serial uint64
@@ -103,8 +104,7 @@ func (w *world) step() bool {
 	able := w.able[:0]
 	live := w.work[:0]
 	for _, k := range w.work {
-		if k.gone {
-			k.end()
+		if k.gone && !k.inside {
 			continue
 		}
 		live = append(live, k)
