@@ -27,8 +27,8 @@ type chooser struct {
 	out    *Compiled
 	traits connectors.SinkTraits
 	name   string
-	// upsert: the sink takes updates by key, and the result has one.
-	upsert bool
+	// upsert: the sink keeps the last row per key, and that is the right one.
+	upsert upsert
 	stable bool // rows have ids that survive a replay
 }
 
@@ -42,7 +42,10 @@ func deliver(cfg *CompileConfig, out *Compiled) (Delivery, *sql.Error) {
 	if err := c.mode(); err != nil {
 		return Delivery{}, err
 	}
-	c.upsert = cfg.Mode == Update && out.UpdateKey != nil && c.offers(connectors.Converges, connectors.AtOnce)
+	if c.offers(connectors.Converges, connectors.AtOnce) {
+		c.upsert = upsertOf(cfg, out)
+		c.upsert.ok = c.upsert.ok && out.Verdict.Replayable
+	}
 	c.stable = out.Verdict.Replay <= IDStable
 	switch cfg.Sink.Visibility {
 	case "", "auto", "at_once", "epoch":
@@ -51,10 +54,16 @@ func deliver(cfg *CompileConfig, out *Compiled) (Delivery, *sql.Error) {
 	}
 	switch cfg.Sink.Guarantee {
 	case "":
+		if c.upsert.keyFault(cfg.Mode) {
+			return c.refuse(cfg.Mode.String()+" mode", c.upsert.reason, c.upsert.alternative())
+		}
 		return c.auto()
 	case "at_least_once":
 		return c.atLeastOnce()
 	case "exactly_once":
+		if c.upsert.keyFault(cfg.Mode) {
+			return c.refuse("guarantee = 'exactly_once'", c.upsert.reason, c.upsert.alternative())
+		}
 		return c.exactlyOnce()
 	case "transactional":
 		return c.transactional()
@@ -115,8 +124,8 @@ func (c *chooser) auto() (Delivery, *sql.Error) {
 	switch {
 	case c.stable && c.offers(connectors.ExactlyOnce, connectors.AtOnce):
 		return c.take(connectors.ExactlyOnce, connectors.AtOnce, "rows have ids that a replay repeats (verdict "+c.out.Verdict.Replay.String()+")")
-	case c.upsert:
-		return c.take(connectors.Converges, connectors.AtOnce, "the sink keeps the last row per group key")
+	case c.upsert.ok:
+		return c.take(connectors.Converges, connectors.AtOnce, c.upsert.reason)
 	case c.offers(connectors.AtLeastOnce, connectors.AtOnce):
 		return c.take(connectors.AtLeastOnce, connectors.AtOnce, c.weak())
 	case c.cfg.Sink.Visibility == "at_once":
@@ -127,7 +136,11 @@ func (c *chooser) auto() (Delivery, *sql.Error) {
 
 // weak says why at least once is all there is without waiting.
 func (c *chooser) weak() string {
-	if c.stable {
+	switch {
+	case !c.out.Verdict.Replayable:
+	case c.upsert.reason != "" && !c.upsert.ok:
+		return c.upsert.reason
+	case c.stable:
 		return "the sink does not recognize rows that were written before"
 	}
 	return "verdict N, " + c.out.Verdict.Operator + ": " + c.out.Verdict.Reason
@@ -182,19 +195,37 @@ func (c *chooser) exactlyOnce() (Delivery, *sql.Error) {
 		switch {
 		case c.stable && c.offers(connectors.ExactlyOnce, connectors.AtOnce):
 			return c.take(connectors.ExactlyOnce, connectors.AtOnce, "rows have ids that a replay repeats (verdict "+c.out.Verdict.Replay.String()+")")
-		case c.upsert:
-			return c.take(connectors.Converges, connectors.AtOnce, "the sink keeps the last row per group key")
+		case c.upsert.ok:
+			return c.take(connectors.Converges, connectors.AtOnce, c.upsert.reason+c.instead())
 		}
 	}
 	switch {
+	case c.cfg.Sink.Visibility == "at_once" && c.upsert.reason != "":
+		return c.refuse(asked+" with visibility = 'at_once'", c.upsert.reason, c.epochHint())
 	case c.cfg.Sink.Visibility == "at_once" && c.stable:
-		return c.refuse(asked+" with visibility = 'at_once'", "the sink does not recognize rows that were written before", "use visibility = 'epoch'")
+		return c.refuse(asked+" with visibility = 'at_once'", "the sink does not recognize rows that were written before", c.epochHint())
 	case c.cfg.Sink.Visibility == "at_once":
-		return c.refuse(asked+" with visibility = 'at_once'", c.out.Verdict.Operator+": "+c.out.Verdict.Reason, "use visibility = 'epoch'")
+		return c.refuse(asked+" with visibility = 'at_once'", c.out.Verdict.Operator+": "+c.out.Verdict.Reason, c.epochHint())
 	case c.offers(connectors.ExactlyOnce, connectors.PerEpoch), c.offers(connectors.Transactional, connectors.PerEpoch):
 		return c.perEpoch(asked)
 	}
 	return c.refuse(asked, c.weak(), "it offers "+offers(c.traits))
+}
+
+// instead says how readers see values of committed epochs only.
+func (c *chooser) instead() string {
+	if c.offers(connectors.ExactlyOnce, connectors.PerEpoch) {
+		return " (visibility = 'epoch' shows values of committed epochs only)"
+	}
+	return ""
+}
+
+// epochHint is what to do when exactly once is not possible at once.
+func (c *chooser) epochHint() string {
+	if c.offers(connectors.ExactlyOnce, connectors.PerEpoch) || c.offers(connectors.Transactional, connectors.PerEpoch) {
+		return "use visibility = 'epoch'"
+	}
+	return "it offers " + offers(c.traits)
 }
 
 func (c *chooser) transactional() (Delivery, *sql.Error) {

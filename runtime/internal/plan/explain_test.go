@@ -2,7 +2,9 @@ package plan
 
 import (
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -32,7 +34,9 @@ func (h traitsTable) Rows([]bool) func() (*connectors.Rows, error) {
 // as in TestPlans, and:
 //
 //	stream NAME [not-replayable] [no-broker-time]
-//	explain [mode=M] [parallelism=N] [sink=log|kv|console|file] [guarantee=G] [visibility=V] [extended]
+//	explain [mode=M] [parallelism=N] [sink=log|kv|bucket|console|file] [key=COLUMN,COLUMN.FIELD] [guarantee=G] [visibility=V] [policy=max] [extended]
+//
+// A bucket offers what a kv does, without per epoch, and has a key of its own.
 func TestExplain(t *testing.T) {
 	datadriven.Walk(t, "testdata/explain", func(t *testing.T, path string) {
 		cat := &testCatalog{}
@@ -62,6 +66,32 @@ type traitsSink struct {
 
 func (s traitsSink) Traits() connectors.SinkTraits { return s.traits }
 
+// keyedSink is one whose key is made from a template.
+type keyedSink struct {
+	traitsSink
+	key []connectors.KeyPart
+}
+
+func (s keyedSink) Key() []connectors.KeyPart { return s.key }
+
+// keyOf finds the parts of a key among the columns of a result.
+func keyOf(t *testing.T, n Node, text string) []connectors.KeyPart {
+	t.Helper()
+	var out []connectors.KeyPart
+	for name := range strings.SplitSeq(text, ",") {
+		if name == "" {
+			continue
+		}
+		column, field, _ := strings.Cut(name, ".")
+		at := slices.IndexFunc(n.Columns(), func(c Column) bool { return c.Name == column })
+		if at < 0 {
+			t.Fatalf("the result has no column %s", column)
+		}
+		out = append(out, connectors.KeyPart{Column: at, Field: field})
+	}
+	return out
+}
+
 // sinkOf returns kinds of sinks there are.
 func sinkOf(kind string) connectors.SinkTraits {
 	offer := func(g connectors.Guarantee, v connectors.Visibility) connectors.Offer {
@@ -72,6 +102,10 @@ func sinkOf(kind string) connectors.SinkTraits {
 		return connectors.SinkTraits{Append: true, Update: true, Guarantees: []connectors.Offer{
 			offer(connectors.AtLeastOnce, connectors.AtOnce), offer(connectors.Converges, connectors.AtOnce),
 			offer(connectors.ExactlyOnce, connectors.PerEpoch),
+		}}
+	case "bucket":
+		return connectors.SinkTraits{Append: true, Update: true, Complete: true, Guarantees: []connectors.Offer{
+			offer(connectors.AtLeastOnce, connectors.AtOnce), offer(connectors.Converges, connectors.AtOnce),
 		}}
 	case "console":
 		return connectors.SinkTraits{Append: true, Update: true, Complete: true, SingleWriter: true, Guarantees: []connectors.Offer{
@@ -110,6 +144,10 @@ func explain(t *testing.T, cat *testCatalog, d *datadriven.TestData) string {
 		Name: "out", Sink: traitsSink{memory.NewSink(), sinkOf(argument(t, d, "sink"))},
 		Guarantee: argument(t, d, "guarantee"), Visibility: argument(t, d, "visibility"),
 	}}
+	if d.HasArg("key") {
+		cfg.Sink.Sink = keyedSink{cfg.Sink.Sink.(traitsSink), keyOf(t, n, argument(t, d, "key"))}
+	}
+	cfg.MaxWatermark = argument(t, d, "policy") == "max"
 	if p := argument(t, d, "parallelism"); p != "" {
 		var err error
 		if cfg.Parallelism, err = strconv.Atoi(p); err != nil {
