@@ -22,6 +22,11 @@ type NodeMetrics struct {
 	BytesIn atomic.Int64
 	// Bad counts records refused by a source.
 	Bad atomic.Int64
+	// Lost counts records that a source could not read and will not get again.
+	Lost atomic.Int64
+	// Skewed counts rows that were stamped too far in the future to move the
+	// watermark, as of the last epoch.
+	Skewed atomic.Int64
 	// Stale counts elements of another attempt that were dropped.
 	Stale atomic.Int64
 	// BlockedNanos is the time its stage waited for credit or for its sink.

@@ -22,6 +22,8 @@ const readSlots = 2
 type partitionClock interface {
 	Watermark() messages.EventTime
 	Restore(wm messages.EventTime)
+	// Skewed is how many rows were too far in the future to move it.
+	Skewed() uint64
 }
 
 // sourceHalf is the part of a subtask that reads one partition. Only the rows
@@ -62,6 +64,7 @@ type sourceHalf struct {
 	acking       bool // an acknowledgement has not returned
 	final        bool // no epoch follows
 	clock        partitionClock
+	skewed       uint64 // rows that clock did not follow, as last counted
 	// restoredWM is the partition's watermark in the record restored from.
 	restoredWM messages.EventTime
 }
@@ -122,6 +125,7 @@ func (s *subtask) takePolled() bool {
 	n := s.nodes[0]
 	n.BytesIn.Add(int64(m.slot.PayloadBytes))
 	n.Bad.Add(int64(len(m.slot.Bad)))
+	n.Lost.Add(int64(m.slot.Lost))
 	s.ends.refused(len(m.slot.Bad))
 	s.badRecords(m.slot)
 	moved := len(m.slot.Next) > 0 && !bytes.Equal(src.offset, m.slot.Next)
@@ -159,7 +163,7 @@ func (s *subtask) endOfInput() {
 	src := s.source
 	src.ended, src.stopping = true, true
 	s.tellChanged()
-	s.silence = ends // behind the rows that the chain still has
+	s.inputEnded()
 	s.sayStopped()
 }
 
@@ -283,8 +287,23 @@ func (src *sourceHalf) freeze(s *subtask, e messages.Epoch) *epochs.SourceState 
 	}
 	if src.clock != nil {
 		st.Watermark = src.clock.Watermark()
+		s.noteSkew(src.clock.Skewed())
 	}
 	return st
+}
+
+// noteSkew counts rows that did not move the watermark and tells of the first.
+func (s *subtask) noteSkew(total uint64) {
+	src := s.source
+	if total == src.skewed {
+		return
+	}
+	if src.skewed == 0 {
+		s.sys.cfg.Log.Warn("rows are stamped further ahead of their broker time than max_future_skew; they are processed and do not move the watermark",
+			"query", s.cfg.Query, "source", s.stage.source.name, "partition", src.partition, "rows", total)
+	}
+	s.nodes[0].Skewed.Add(int64(total - src.skewed))
+	src.skewed = total
 }
 
 // committed notes that an epoch is durable.

@@ -55,6 +55,10 @@ type Rows struct {
 	// Bad are the records that could not become rows, under every policy but
 	// FailOnError. Their payloads are kept for DeadLetter only.
 	Bad []BadRecord
+	// Lost is how many records are gone that the outside system had for this
+	// partition and cannot give again, as far as the Reader knows. They are counted
+	// and never read.
+	Lost int
 	// Payloads is the number of records read, good or bad, and PayloadBytes
 	// their size.
 	Payloads, PayloadBytes int
@@ -219,5 +223,5 @@ func (r *Rows) Reset() {
 	r.Status = Status{}
 	clear(r.Bad)
 	r.Bad = r.Bad[:0]
-	r.Payloads, r.PayloadBytes = 0, 0
+	r.Payloads, r.PayloadBytes, r.Lost = 0, 0, 0
 }

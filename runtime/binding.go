@@ -30,6 +30,7 @@ var commonSource = []option.Option{
 	{Name: "format", Kind: option.String, Doc: "How records are encoded: json, csv, text."},
 	{Name: "on_error", Kind: option.Enum, Default: "fail", Values: []string{"fail", "null", "drop", "dead_letter"}, Doc: "What to do with a record that cannot be decoded."},
 	{Name: "dead_letter", Kind: option.String, Doc: "The sink that takes bad records with on_error = 'dead_letter'."},
+	{Name: "max_rows_per_second", Kind: option.Int, Min: 1, Doc: "How many rows a query takes from the source per second, over all partitions; more waits outside. Records that give several rows count as those."},
 }
 
 var commonSink = []option.Option{
@@ -220,6 +221,14 @@ func delayOf(v sql.Interval) (time.Duration, error) {
 // env is what connectors are lent.
 func (s *Session) env() connectors.Env {
 	return connectors.Env{Log: s.cfg.Log, Clock: s.sys.Clock(), Stdout: s.cfg.Stdout, BaseDir: s.cfg.BaseDir}
+}
+
+// maxRows is how many rows per second a query takes from a source, 0: no limit.
+func (d *definition) maxRows() int64 {
+	if !d.options.Declared("max_rows_per_second") { // given by a Go program
+		return 0
+	}
+	return d.options.Int("max_rows_per_second")
 }
 
 // onError is the policy of a source.

@@ -108,7 +108,7 @@ func (p *planCatalog) Relation(name string) plan.Relation {
 		}
 		p.handles[d] = h
 	}
-	return &plan.Table{Name: d.name, Schema: h.source.Schema(), Watermark: d.watermark, Streaming: d.streaming, Handle: h}
+	return &plan.Table{Name: d.name, Schema: h.source.Schema(), Watermark: d.watermark, Streaming: d.streaming, MaxRowsPerSecond: d.maxRows(), Handle: h}
 }
 
 func orEmpty(s *messages.Schema) *messages.Schema {

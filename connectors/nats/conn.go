@@ -350,6 +350,13 @@ func (l *link) refuse(err error) {
 	}
 }
 
+// refused returns the last permission that was refused, nil if none was.
+func (l *link) refused() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.denied
+}
+
 // call runs one request with a deadline and classifies its error.
 func (l *link) call(ctx context.Context, what string, f func(context.Context) error) error {
 	c, cancel := context.WithTimeout(ctx, apiTimeout)

@@ -47,10 +47,11 @@ func connectionOptions() []option.Option {
 
 func sourceOptions() []option.Option {
 	return []option.Option{
-		{Name: "stream", Required: true, Doc: "Stream to read. With limits retention the position is in the checkpoint only; with workqueue and interest retention messages are acknowledged once their epoch is durable."},
+		{Name: "stream", Doc: "Stream to read; without it subject is one of core NATS, read at most once. With limits retention the position is in the checkpoint only; with workqueue and interest retention messages are acknowledged once their epoch is durable."},
 		{Name: "subject", Doc: "Filter subject, wildcards allowed; default: everything in the stream. With partitions it holds {partition}."},
 		{Name: "filters", Doc: "Filter subjects separated by commas, each of which becomes a partition. They must not overlap."},
 		{Name: "partitions", Kind: option.Int, Min: 1, Max: 1024, Doc: "Number of partitions: subject must hold {partition}, which stands for 0 to N-1, as in 'bids.{partition}.>'. Goes with a subject transform in the stream."},
+		{Name: "queue_group", Doc: "Without a stream: group of subscribers that share the messages of a subject."},
 		{Name: "start", Default: "earliest", Doc: "Where a query without a checkpoint starts: earliest, latest, seq:N or time:2026-01-31T00:00:00Z."},
 		{Name: "create", Kind: option.Bool, Default: "false", Doc: "Create the stream if it is missing (limits retention, file storage, no limits set)."},
 		{Name: "on_data_loss", Kind: option.Enum, Values: []string{"fail", "warn"}, Default: "fail", Doc: "What to do when messages were removed before they were read, or the stream was re-created: fail, or log it and go on with what is there."},
@@ -68,6 +69,7 @@ func sinkOptions() []option.Option {
 		{Name: "key", Doc: "Key of each row in the bucket. {column} is replaced by the value; what is not a letter, a digit, - / or _ becomes =XX (hexadecimal), and so does _ at the beginning; NULL is _null, the empty text _empty. Values are separated by dots, as in '{auction}.{start}'."},
 		{Name: "create", Kind: option.Bool, Default: "false", Doc: "Create the stream (limits retention, file storage, no limits set) or the bucket (history 1, file storage) if it is missing."},
 		{Name: "exclusive", Kind: option.Bool, Default: "false", Doc: "Nobody else may publish to the stream: each row names the sequence that it follows, so that a message of anybody else, or of a process that was believed dead, ends the query with an error instead of going unnoticed. Rows of all subtasks go out one by one, and one refused row has all rows behind it sent again. Not with at_least_once."},
+		{Name: "max_batch_size", Kind: option.Int, Default: "1000", Min: 2, Max: 1 << 20, Doc: "With guarantee = 'transactional': how many messages the server takes as one atomic batch (its limit jetstream.limits.batch.max_msgs). An epoch may have one row less; at half of it an epoch is ended early, and one with more rows fails the query."},
 		{Name: "max_pending", Kind: option.Int, Default: "4096", Min: 1, Max: 1 << 20, Doc: "How many rows of one subtask may wait for their acknowledgement; more blocks."},
 		{Name: "max_pending_bytes", Kind: option.Bytes, Default: "32MiB", Doc: "How many bytes of one subtask may wait for their acknowledgement; more blocks."},
 	}
@@ -80,7 +82,7 @@ func metadataColumns() []connectors.Metadata {
 		{Name: "subject", Type: str, Doc: "Subject of the message."},
 		{Name: "stream", Type: str, Doc: "Name of the stream."},
 		{Name: "sequence", Type: messages.T(messages.BigInt), Doc: "Sequence of the message in the stream."},
-		{Name: "timestamp", Type: messages.T(messages.Timestamp), Doc: "When the server stored the message."},
+		{Name: "timestamp", Type: messages.T(messages.Timestamp), Doc: "When the server stored the message; without a stream, when it arrived."},
 		{Name: "headers", Type: messages.MapType(str, str), Doc: "Headers of the message; several values of one name are joined by a comma; NULL without headers."},
 		{Name: "partition", Type: str, Doc: "Partition the message was read from: its filter subject."},
 	}

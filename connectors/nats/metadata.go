@@ -48,23 +48,31 @@ func planMetadata(c connectors.SourceConfig) ([]metaColumn, error) {
 	return plan, nil
 }
 
-// fill appends the metadata of the current message to a row.
-func (r *reader) fill(b *messages.Builder) {
-	for _, m := range r.src.metadata {
+// filling is what a row's metadata comes from.
+type filling struct {
+	msg       *nats.Msg
+	seq       uint64
+	time      int64 // nanoseconds since 1970
+	partition string
+}
+
+// fill appends the metadata of a message to a row.
+func (s *source) fill(b *messages.Builder, f *filling) {
+	for _, m := range s.metadata {
 		c := b.Column(m.index)
 		switch m.kind {
 		case metaSubject:
-			c.AppendString(r.msg.Subject)
+			c.AppendString(f.msg.Subject)
 		case metaStream:
-			c.AppendString(r.src.stream.name)
+			c.AppendString(s.stream.name)
 		case metaSequence:
-			c.AppendInt64(int64(r.at.seq))
+			c.AppendInt64(int64(f.seq))
 		case metaTimestamp:
-			c.AppendInt64(r.at.time / 1000)
+			c.AppendInt64(f.time / 1000)
 		case metaHeaders:
-			appendHeaders(c, r.msg.Header)
+			appendHeaders(c, f.msg.Header)
 		case metaPartition:
-			c.AppendString(r.partition)
+			c.AppendString(f.partition)
 		}
 	}
 }

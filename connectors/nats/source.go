@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,10 @@ type source struct {
 	start      startAt
 	warn       bool // on_data_loss = warn
 	maxRecord  int64
+	// core says that there is no stream; queueGroup shares the subjects.
+	core       bool
+	queueGroup string
+	now        func() time.Time // for arrival times without a stream
 	// maxAckPending and consumerTTL are for streams that forget.
 	maxAckPending int
 	consumerTTL   time.Duration
@@ -39,6 +44,10 @@ func newSource(c connectors.SourceConfig) (*source, error) {
 	s.maxAckPending, s.consumerTTL = int(v.Int("max_ack_pending")), v.Duration("consumer_ttl")
 	if s.consumerTTL > 0 && s.consumerTTL < time.Hour {
 		return nil, fault.New(fault.Config, "consumer_ttl: %v is shorter than an hour; a source that waits for its sink would lose its consumer", s.consumerTTL)
+	}
+	s.now = func() time.Time { return time.Now().UTC() }
+	if c.Env.Clock != nil {
+		s.now = c.Env.Clock.Now
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -55,6 +64,16 @@ func newSource(c connectors.SourceConfig) (*source, error) {
 	}
 	if s.start, err = parseStart(v.String("start")); err != nil {
 		return nil, err
+	}
+	s.queueGroup = v.String("queue_group")
+	if s.core = v.String("stream") == ""; s.core {
+		if err := s.planCore(v); err != nil {
+			return nil, err
+		}
+		return s, s.planPartitions(v)
+	}
+	if s.queueGroup != "" {
+		return nil, fault.New(fault.Config, "queue_group: is for subjects of core NATS; the readers of a stream are its partitions")
 	}
 	s.stream = streamSpec{name: v.String("stream"), create: v.Bool("create")}
 	if err := checkStreamName(s.stream.name); err != nil {
@@ -119,9 +138,10 @@ func (s *source) planPartitions(v option.Values) error {
 // Schema returns the declared columns.
 func (s *source) Schema() *messages.Schema { return s.schema }
 
-// Traits: a stream gives the same messages with the same times again.
+// Traits: a stream gives the same messages with the same times again; without one
+// nothing comes twice.
 func (s *source) Traits() connectors.Traits {
-	return connectors.Traits{Replayable: true, BrokerTime: true}
+	return connectors.Traits{Replayable: !s.core, BrokerTime: !s.core}
 }
 
 // Partitions lists the filter subjects.
@@ -132,8 +152,11 @@ func (s *source) Partitions(context.Context) ([]string, error) {
 // Open returns a reader that connects in its first Read.
 func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.Reader, error) {
 	if !slices.Contains(s.partitions, q.Partition) {
-		return nil, fault.New(fault.Config, "nats source of stream %s has no partition %q (has %s); filters of a query with a checkpoint cannot change",
-			s.stream.name, q.Partition, strings.Join(s.partitions, ", "))
+		return nil, fault.New(fault.Config, "nats source of %s has no partition %q (has %s); filters of a query with a checkpoint cannot change",
+			cmp.Or(s.stream.name, "core NATS"), q.Partition, strings.Join(s.partitions, ", "))
+	}
+	if s.core {
+		return s.openCore(q)
 	}
 	r := &reader{src: s, partition: q.Partition, bounded: q.Bounded, maxRows: max(q.MaxRows, 1), req: q}
 	r.receipts.log, r.receipts.stream = s.log, s.stream.name
@@ -143,7 +166,9 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 	}
 	r.meta.Origin = r.describe
 	if len(s.metadata) > 0 {
-		r.meta.Fill = r.fill
+		r.meta.Fill = func(b *messages.Builder) {
+			s.fill(b, &filling{msg: r.msg, seq: r.at.seq, time: r.at.time, partition: r.partition})
+		}
 	}
 	if len(q.From) > 0 {
 		p, err := parsePosition(q.From)

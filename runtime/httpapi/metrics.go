@@ -27,7 +27,7 @@ type collector struct {
 type metricSet struct {
 	up, restarts, epoch, epochSeconds, epochAge, epochBytes metric
 	rowsIn, rowsOut, bytesIn, bad, blocked, late, stateRows metric
-	stateBytes, watermark                                   metric
+	stateBytes, watermark, lost, skewed                     metric
 }
 
 func metrics() metricSet {
@@ -43,6 +43,8 @@ func metrics() metricSet {
 		rowsOut:      define("operator_rows_out_total", "Rows that left the operator's stage in this attempt.", counter, "query", "operator"),
 		bytesIn:      define("source_bytes_total", "Payload bytes read in this attempt.", counter, "query", "operator"),
 		bad:          define("bad_records_total", "Records kept out by on_error in this attempt.", counter, "query", "operator"),
+		lost:         define("lost_records_total", "Records that the source could not read and will not get again, in this attempt.", counter, "query", "operator"),
+		skewed:       define("skewed_rows_total", "Rows stamped too far in the future to move the watermark, in this attempt as of the last epoch.", counter, "query", "operator"),
 		blocked:      define("backpressure_seconds_total", "Time the operator's stage waited for credit or its sink, summed over subtasks.", counter, "query", "operator"),
 		late:         define("late_rows_total", "Rows behind the watermark, as of the last epoch.", counter, "query", "operator"),
 		stateRows:    define("state_rows", "Entries held, as of the last epoch.", gauge, "query", "operator"),
@@ -91,6 +93,8 @@ func (c *collector) query(ch chan<- prometheus.Metric, m *metricSet, q *runtime.
 		send(m.rowsOut, float64(n.RowsOut.Load()), n.Name)
 		send(m.bytesIn, float64(n.BytesIn.Load()), n.Name)
 		send(m.bad, float64(n.Bad.Load()), n.Name)
+		send(m.lost, float64(n.Lost.Load()), n.Name)
+		send(m.skewed, float64(n.Skewed.Load()), n.Name)
 		send(m.blocked, time.Duration(n.BlockedNanos.Load()).Seconds(), n.Name)
 		send(m.late, float64(n.Late.Load()), n.Name)
 		send(m.stateRows, float64(n.StateRows.Load()), n.Name)

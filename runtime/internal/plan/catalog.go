@@ -29,6 +29,8 @@ type Table struct {
 	Schema *messages.Schema
 	// Watermark is what CREATE SOURCE declares, or nil.
 	Watermark *WatermarkDecl
+	// MaxRowsPerSecond bounds what a query takes from the source; 0 means no limit.
+	MaxRowsPerSecond int64
 	// Streaming is false for static tables.
 	Streaming bool
 	// Handle makes the source; nil in plans that are only checked.

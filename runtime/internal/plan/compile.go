@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/streamd-io/streamd/actors"
@@ -207,7 +208,11 @@ func (c *compiler) scan(n *Scan) (flow, error) {
 	name := c.name("source:" + n.Table.Name)
 	c.out.Sources[name] = n.Table
 	f := flow{schema: n.Table.Schema}
-	st := c.step(name, "", 0)
+	limit := ""
+	if n.Table.MaxRowsPerSecond > 0 {
+		limit = fmt.Sprintf("at most %d rows per second", n.Table.MaxRowsPerSecond)
+	}
+	st := c.step(name, limit, 0)
 	if n.Table.Handle == nil || c.cfg.Sink.Sink == nil {
 		c.graph = nil
 	}
@@ -215,6 +220,7 @@ func (c *compiler) scan(n *Scan) (flow, error) {
 	if c.graph != nil {
 		spec := actors.SourceSpec{
 			Source: n.Table.Handle.Source(), Rows: n.Table.Handle.Rows(n.Needed), IdleTimeout: c.cfg.IdleTimeout, Bounded: c.cfg.Bounded,
+			MaxRowsPerSecond: n.Table.MaxRowsPerSecond,
 		}
 		if c.cfg.OnBadRecord != nil {
 			spec.OnBadRecord = c.cfg.OnBadRecord(n.Table.Name)
