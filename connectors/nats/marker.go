@@ -88,12 +88,16 @@ func (l *link) ensureMarkers(ctx context.Context) error {
 	})
 }
 
-// readMarker returns the last marker and its sequence, or nil and 0.
+// readMarker returns the last marker and its sequence, or nil and 0, also if
+// their stream is gone.
 func (l *link) readMarker(ctx context.Context, subject string) (*marker, uint64, error) {
 	var m *marker
 	var seq uint64
 	err := l.call(ctx, "read the marker "+subject, func(ctx context.Context) error {
 		s, err := l.js.Stream(ctx, markerStream)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -143,6 +147,11 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	at := c.marker
 	c.mu.Unlock()
 	seq, err := l.writeMarker(ctx, c.markerSubject(), m, at)
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		if gone := c.markersGone(ctx, l); gone != nil {
+			return gone
+		}
+	}
 	if err != nil && isWrongLast(err) {
 		// Either somebody has taken over, or an earlier try was stored.
 		now, at, readErr := l.readMarker(ctx, c.markerSubject())
@@ -165,6 +174,18 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	defer c.mu.Unlock()
 	c.marker = seq
 	return nil
+}
+
+// markersGone is the error if the stream of markers answers nothing because it
+// was deleted, with the marker that would have fenced this attempt.
+func (c *committer) markersGone(ctx context.Context, l *link) error {
+	now, _, err := l.readMarker(ctx, c.markerSubject())
+	if err != nil || now != nil {
+		return nil //nolint:nilerr // the caller knows that nothing was written
+	}
+	err = c.fenced(nil)
+	c.fail(err)
+	return err
 }
 
 // isWrongLast reports whether a compare-and-set was lost.

@@ -129,6 +129,14 @@ func (c *committer) checkTail(info *jetstream.StreamInfo, created time.Time, fro
 	return nil
 }
 
+// restarted is the error for a row that was stored at a sequence that the stream
+// had given out before the row was sent.
+func (c *committer) restarted(seq, before uint64) error {
+	err := fault.New(fault.Config, "stream %s stored a row at sequence %d after sequence %d: it was deleted and re-created, and what the query had published is gone; "+
+		"start the query afresh, or run it once with guarantee = 'at_least_once'", c.sink.stream.name, seq, before)
+	return fault.WithClass(err, classRecreated)
+}
+
 // checkIdentity refuses the guarantee for a stream that was re-created.
 func (c *committer) checkIdentity(info *jetstream.StreamInfo, created time.Time) error {
 	if info.Created.Equal(created) {

@@ -288,6 +288,11 @@ func (w *writer) answered(l *link, row uint64, a *ack) {
 		err := fault.New(fault.Config, "row for subject %s was stored in stream %s, not in %s; only one of them may take the subject", s.subject, a.stream, w.c.sink.stream.name)
 		w.failLocked(fault.WithClass(err, classSubject))
 		w.c.kick()
+	case a.err == nil && !a.dup && a.seq <= s.bound:
+		// Sequences only rise while a stream lives.
+		w.open.Store(false)
+		w.failLocked(w.c.restarted(a.seq, s.bound))
+		w.c.kick()
 	case a.err == nil:
 		if a.dup {
 			w.c.duplicates.Add(1)
