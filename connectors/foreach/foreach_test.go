@@ -252,3 +252,113 @@ func TestPerEpochRowsWaitForTheCommit(t *testing.T) {
 		t.Errorf("calls: got (-) differs from want (+):\n%s", diff)
 	}
 }
+
+// heldSince runs a sink per epoch up to the commit record of epoch 1, whose rows
+// nobody has been told of, and returns its token.
+func heldSince(t *testing.T, r *recorder, stash *connectortest.Stash, keys []int, batches ...*messages.Batch) connectors.Token {
+	t.Helper()
+	com, err := foreach.NewSink(func() foreach.Writer { return r }).Open(t.Context(), connectors.WriteRequest{
+		Schema: connectortest.SinkCase{}.Schema(), Offer: connectors.Offer{Visibility: connectors.PerEpoch}, Stash: stash, KeyColumns: keys,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := com.Recover(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	var tokens []connectors.Token
+	for i, b := range batches {
+		w, err := com.Writer(t.Context(), i, len(batches))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(t.Context(), b, nil); err != nil {
+			t.Fatal(err)
+		}
+		flush, err := w.Cut(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := flush(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	token, err := com.Prepare(t.Context(), 1, tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stash.Commit(1)
+	return token
+}
+
+func TestHeldRowsAreHandedOverByTheNextAttempt(t *testing.T) {
+	for _, visibility := range []connectors.Visibility{connectors.PerEpoch, connectors.AtOnce} { // the option may have changed
+		var r recorder
+		stash := &connectortest.Stash{}
+		token := heldSince(t, &r, stash, nil, batch(t, 1, 2), batch(t, 3))
+		com, err := foreach.NewSink(func() foreach.Writer { return &r }).Open(t.Context(), connectors.WriteRequest{
+			Schema: connectortest.SinkCase{}.Schema(), Offer: connectors.Offer{Visibility: visibility}, Stash: stash, Attempt: 2,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.calls) != 0 {
+			t.Errorf("%v: got calls %q before Recover, want none", visibility, r.calls)
+		}
+		if err := com.Recover(t.Context(), 1, token); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"open 0/1", "process 1", "process 2", "close false", "open 1/1", "process 3", "close false"}
+		if diff := cmp.Diff(r.calls, want); diff != "" {
+			t.Errorf("%v: calls: got (-) differs from want (+):\n%s", visibility, diff)
+		}
+		if err := com.Recover(t.Context(), 1, connectors.Token("[]")); fault.KindOf(err) != fault.Config {
+			t.Errorf("%v: the token of another sink: got %v, want an error of kind config", visibility, err)
+		}
+	}
+}
+
+func TestHeldRowsOfAKeyAreTheLastOne(t *testing.T) {
+	var r recorder
+	stash := &connectortest.Stash{}
+	token := heldSince(t, &r, stash, []int{0}, batch(t, 1, 2, 1, 3, 2, 1))
+	com, err := foreach.NewSink(func() foreach.Writer { return &r }).Open(t.Context(), connectors.WriteRequest{
+		Schema: connectortest.SinkCase{}.Schema(), Offer: connectors.Offer{Visibility: connectors.PerEpoch}, Stash: stash, KeyColumns: []int{0},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := com.Recover(t.Context(), 1, token); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r.calls, []string{"open 0/1", "process 3", "process 2", "process 1", "close false"}); diff != "" {
+		t.Errorf("calls: got (-) differs from want (+):\n%s", diff)
+	}
+}
+
+// TestAPartitionThatHasItsRowsDoesNotGetThemAgain has one of two partitions fail
+// for a passing reason.
+func TestAPartitionThatHasItsRowsDoesNotGetThemAgain(t *testing.T) {
+	var r recorder
+	stash := &connectortest.Stash{}
+	token := heldSince(t, &r, stash, nil, batch(t, 1), batch(t, 2))
+	com, err := foreach.NewSink(func() foreach.Writer { return &r }).Open(t.Context(), connectors.WriteRequest{
+		Schema: connectortest.SinkCase{}.Schema(), Offer: connectors.Offer{Visibility: connectors.PerEpoch}, Stash: stash,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.failAt = "process 2"
+	if err := com.Recover(t.Context(), 1, token); err == nil {
+		t.Error("the error of Process got lost")
+	}
+	r.failAt, r.calls = "", nil
+	if err := com.Commit(t.Context(), 1, token); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r.calls, []string{"open 1/1", "process 2", "close false"}); diff != "" {
+		t.Errorf("calls: got (-) differs from want (+):\n%s", diff)
+	}
+}
