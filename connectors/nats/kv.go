@@ -81,6 +81,7 @@ func (s *kvSink) Traits() connectors.SinkTraits {
 		Guarantees: []connectors.Offer{
 			{Guarantee: connectors.AtLeastOnce, Visibility: connectors.AtOnce},
 			{Guarantee: connectors.Converges, Visibility: connectors.AtOnce},
+			{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
 		},
 	}
 }
@@ -93,5 +94,9 @@ func (s *kvSink) Open(_ context.Context, r connectors.WriteRequest) (connectors.
 	if !slices.Contains(s.Traits().Guarantees, r.Offer) {
 		return nil, fault.New(fault.Config, "nats sink of bucket %s does not offer %s with visibility %s", s.bucket.name, r.Offer.Guarantee, r.Offer.Visibility)
 	}
-	return newKVCommitter(s, r), nil
+	c := newKVCommitter(s, r)
+	if r.Offer.Visibility == connectors.AtOnce {
+		return c, nil
+	}
+	return newKVEpochCommitter(c)
 }

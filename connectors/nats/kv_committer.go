@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/held"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -56,6 +57,8 @@ type kvCommitter struct {
 	// marks knows the marker of this sink; nothing else of it is used.
 	marks *committer
 	table *kvTable
+	// rows are those of epochs, to be written after their commit; nil at once.
+	rows *held.Rows
 
 	ctx    context.Context //nolint:containedctx // the committer outlives the calls that use it
 	cancel context.CancelFunc
@@ -79,6 +82,8 @@ type kvToken struct {
 	Version int       `json:"v"`
 	Bucket  string    `json:"bucket"`
 	Created time.Time `json:"created"` // tells the bucket from a later one of the same name
+	// Rows lists what is written after the commit, per epoch.
+	Rows held.Unconfirmed `json:"rows,omitempty"`
 }
 
 func newKVCommitter(s *kvSink, r connectors.WriteRequest) *kvCommitter {
@@ -97,13 +102,13 @@ func (c *kvCommitter) Recover(ctx context.Context, epoch messages.Epoch, last co
 	if c.kept != nil {
 		return fault.New(fault.Internal, "Recover of a nats sink was called again after it had succeeded")
 	}
-	created, err := c.decode(last)
+	tok, err := c.decode(last)
 	if err != nil {
 		return err
 	}
 	var wait backoff
 	for {
-		l, err := c.recoverOnce(ctx, epoch, created)
+		l, err := c.recoverOnce(ctx, epoch, tok)
 		if err == nil {
 			c.marks.tell("")
 			c.install(l)
@@ -132,14 +137,14 @@ func (c *kvCommitter) complain(what string, err error) {
 	}
 }
 
-// decode returns when the bucket of a token was created.
-func (c *kvCommitter) decode(last connectors.Token) (time.Time, error) {
+// decode returns a token, nil if nothing is promised about what came before.
+func (c *kvCommitter) decode(last connectors.Token) (*kvToken, error) {
 	if !c.exact || len(last) == 0 {
-		return time.Time{}, nil
+		return nil, nil
 	}
 	var x kvToken
 	if err := json.Unmarshal(last, &x); err != nil || x.Version != 1 {
-		return time.Time{}, fault.New(fault.Config, "token of a nats sink of version %d is not known: %v", x.Version, err)
+		return nil, fault.New(fault.Config, "token of a nats sink of version %d is not known: %v", x.Version, err)
 	}
 	if x.Bucket != c.sink.bucket.name {
 		was := "bucket " + x.Bucket
@@ -147,18 +152,18 @@ func (c *kvCommitter) decode(last connectors.Token) (time.Time, error) {
 			was = "a stream"
 		}
 		err := fault.New(fault.Config, "the checkpoint belongs to %s; values of its epochs are not in bucket %s; start the query afresh, or run it once with guarantee = 'at_least_once'", was, c.sink.bucket.name)
-		return time.Time{}, fault.WithClass(err, classRecreated)
+		return nil, fault.WithClass(err, classRecreated)
 	}
-	return x.Created, nil
+	return &x, nil
 }
 
 // recoverOnce returns a connection that may write.
-func (c *kvCommitter) recoverOnce(ctx context.Context, epoch messages.Epoch, created time.Time) (*link, error) {
+func (c *kvCommitter) recoverOnce(ctx context.Context, epoch messages.Epoch, tok *kvToken) (*link, error) {
 	l, err := c.sink.conn.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err = c.takeOver(ctx, l, epoch, created); err == nil {
+	if err = c.takeOver(ctx, l, epoch, tok); err == nil {
 		err = c.subscribe(l)
 	}
 	if err != nil {
@@ -169,8 +174,11 @@ func (c *kvCommitter) recoverOnce(ctx context.Context, epoch messages.Epoch, cre
 }
 
 // takeOver checks the bucket and fences older attempts.
-func (c *kvCommitter) takeOver(ctx context.Context, l *link, epoch messages.Epoch, created time.Time) error {
-	info, err := c.check(ctx, l, created)
+func (c *kvCommitter) takeOver(ctx context.Context, l *link, epoch messages.Epoch, tok *kvToken) error {
+	if tok == nil {
+		tok = &kvToken{}
+	}
+	info, err := c.check(ctx, l, tok.Created)
 	if err != nil {
 		return err
 	}
@@ -181,6 +189,11 @@ func (c *kvCommitter) takeOver(ctx context.Context, l *link, epoch messages.Epoc
 	c.created = info.Created
 	c.mu.Unlock()
 	c.table.allowSkip(info.Config.MaxAge == 0)
+	limit := l.nc.MaxPayload()
+	if size := int64(info.Config.MaxMsgSize); size > 0 {
+		limit = min(limit, size)
+	}
+	c.marks.maxRow.Store(limit - headerBytes - int64(len(c.marks.tag)))
 	if !c.exact {
 		return nil
 	}
@@ -194,17 +207,42 @@ func (c *kvCommitter) takeOver(ctx context.Context, l *link, epoch messages.Epoc
 	if err != nil {
 		return err
 	}
-	if old != nil && old.Incarnation == c.marks.incarnation() && old.Attempt > c.req.Attempt {
-		return c.marks.fenced(old)
+	var written messages.Epoch // whose values are in the bucket
+	if old != nil && old.Incarnation == c.marks.incarnation() {
+		if old.Attempt > c.req.Attempt {
+			return c.marks.fenced(old)
+		}
+		written = old.Epoch
 	}
-	at, err = l.writeMarker(ctx, c.marks.markerSubject(), c.marks.newMarker(epoch, 0), at)
-	if err != nil {
+	if written, err = c.resumeRows(epoch, written, old, tok); err != nil {
+		return err
+	}
+	if at, err = l.writeMarker(ctx, c.marks.markerSubject(), c.marks.newMarker(written, 0), at); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.marker = at
 	c.mu.Unlock()
 	return nil
+}
+
+// resumeRows takes over the rows of epochs that are not written yet, and returns the
+// epoch for the marker.
+func (c *kvCommitter) resumeRows(epoch, written messages.Epoch, old *marker, tok *kvToken) (messages.Epoch, error) {
+	if c.rows == nil {
+		for _, e := range tok.Rows {
+			if e.Epoch > written {
+				return 0, switched("epoch", "at_once", int(e.Rows))
+			}
+		}
+		return epoch, nil
+	}
+	if written > epoch {
+		return 0, c.marks.ahead(old, epoch)
+	}
+	c.rows.Recover(tok.Rows)
+	c.rows.Confirm(written)
+	return written, nil
 }
 
 // check looks the bucket up and verifies that it suits, and that it is the one
@@ -306,13 +344,21 @@ func (c *kvCommitter) Writer(_ context.Context, _, _ int) (connectors.Writer, er
 func (c *kvCommitter) Begin(messages.Epoch) {}
 
 // Prepare implements connectors.Committer.
-func (c *kvCommitter) Prepare(context.Context, messages.Epoch, []connectors.Token) (connectors.Token, error) {
-	if err := c.table.failure(); err != nil || !c.exact {
+func (c *kvCommitter) Prepare(_ context.Context, e messages.Epoch, tokens []connectors.Token) (connectors.Token, error) {
+	err := c.table.failure()
+	if err != nil || !c.exact {
 		return nil, err
 	}
+	t := kvToken{Version: 1, Bucket: c.sink.bucket.name}
+	if c.rows != nil {
+		if t.Rows, err = c.rows.Prepare(e, tokens); err != nil {
+			return nil, err
+		}
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	b, err := json.Marshal(kvToken{Version: 1, Bucket: c.sink.bucket.name, Created: c.created.UTC()})
+	t.Created = c.created.UTC()
+	c.mu.Unlock()
+	b, err := json.Marshal(t)
 	return b, fault.Wrap(fault.Internal, err, "encode the token of a nats sink")
 }
 

@@ -14,6 +14,7 @@ import (
 type kvWriter struct {
 	c      *kvCommitter
 	t      *kvTable
+	key    *template
 	enc    format.Encoder
 	space  chan struct{} // Write looks again whether it may go on
 	closed chan struct{}
@@ -45,7 +46,7 @@ type kvFlush struct {
 }
 
 func newKVWriter(c *kvCommitter, enc format.Encoder) *kvWriter {
-	return &kvWriter{c: c, t: c.table, enc: enc, space: make(chan struct{}, 1), closed: make(chan struct{}), subject: []byte(c.sink.prefix)}
+	return &kvWriter{c: c, t: c.table, key: c.sink.key, enc: enc, space: make(chan struct{}, 1), closed: make(chan struct{}), subject: []byte(c.sink.prefix)}
 }
 
 // Write implements connectors.Writer.
@@ -66,7 +67,7 @@ func (w *kvWriter) Write(ctx context.Context, b *messages.Batch, _ []messages.ID
 			deleted = kinds[row] == messages.Delete
 		}
 		var err error
-		if w.subject, err = w.c.sink.key.append(w.subject[:len(w.c.sink.prefix)], b, row); err != nil {
+		if w.subject, err = w.key.append(w.subject[:len(w.c.sink.prefix)], b, row); err != nil {
 			return err
 		}
 		w.data = w.data[:0]

@@ -16,6 +16,7 @@ type rowCheck struct {
 	// tells.
 	fixed   int
 	strings []int // columns
+	deletes bool  // rows may take others back
 	buf     []byte
 }
 
@@ -51,7 +52,7 @@ func (r *rowCheck) batch(b *messages.Batch) error {
 		if kinds != nil && kinds[row] == messages.UpdateBefore {
 			continue
 		}
-		if kinds != nil && kinds[row] == messages.Delete {
+		if kinds != nil && kinds[row] == messages.Delete && !r.deletes {
 			return r.c.deletion()
 		}
 		if r.subjects {
