@@ -121,6 +121,9 @@ func (k *broker) tick() {
 	}
 	s := k.r.rng.IntN(len(k.sockets))
 	if n := len(k.sockets[s]); n > 0 {
+		if s > 0 && len(k.sockets[s-1]) > 0 {
+			k.r.count("reorder at sink/write") // what another writer sent may be older
+		}
 		k.land(s, 1+k.r.rng.IntN(n))
 	}
 }

@@ -57,6 +57,10 @@ var starting = []string{"src/partitions", "src/open", "sink/open", "sink/recover
 // the engine's.
 var outside = []string{"store/open", "store/committed", "store/rewind"}
 
+// late are the points at which a call that hangs keeps an epoch unconfirmed while
+// the next one becomes durable.
+var late = []string{"sink/commit", "sink/publish", "sink/publish/done", "sink/commit/done"}
+
 // strikes tells whether a fault can strike at a point.
 func strikes(e effect, point string) bool {
 	switch e {
@@ -77,7 +81,7 @@ func matrix() (all []string) {
 			}
 		}
 	}
-	return append(all, "duplicate at src/read", "duplicate at src/ack")
+	return append(all, "duplicate at src/read", "duplicate at src/ack", "duplicate at sink/commit", "reorder at edges", "reorder at sink/write")
 }
 
 func (r *run) planFault() plannedFault {
@@ -96,6 +100,9 @@ func (r *run) planFault() plannedFault {
 		f.effect = []effect{dies, dies, dies, fails, fails, fails, panics, panics, hangs, hangs, slows, jumps}[r.rng.IntN(12)]
 		for f.point == "" || !strikes(f.effect, f.point) {
 			f.point = points[r.rng.IntN(len(points))]
+			if f.effect == hangs && r.rng.IntN(3) == 0 {
+				f.point = late[r.rng.IntN(len(late))]
+			}
 		}
 		f.skip = min(r.rng.IntN(4), r.rng.IntN(4))
 		if f.point == "sink/publish" {
@@ -269,6 +276,9 @@ func (r *run) hang(f *plannedFault) error {
 		return errCrashed
 	}
 	most := 5 * time.Second
+	if r.ambush = slices.Contains(late, f.point) && r.rng.IntN(4) > 0; r.ambush {
+		most = time.Second
+	}
 	if strings.HasSuffix(f.point, "src/read") && r.idle > 0 {
 		most = idleAfter / 8
 	}
@@ -281,6 +291,18 @@ func (r *run) hang(f *plannedFault) error {
 		return fault.New(f.kind, "injected at %s: the call has been cancelled", f.point)
 	}
 	return nil
+}
+
+// afterRecord springs the ambush: the process dies behind the commit record of an
+// epoch, while the sinks have not confirmed the one before.
+func (r *run) afterRecord() {
+	if !r.ambush {
+		return
+	}
+	r.ambush = false
+	r.armed, r.since = nil, 0
+	r.count("two epochs unconfirmed")
+	r.faults = append([]plannedFault{{effect: dies, after: r.rng.IntN(20)}}, r.faults...)
 }
 
 // takesStore tells whether a point is passed while nobody else can call the store.

@@ -76,6 +76,7 @@ type run struct {
 	fired    int           // in this attempt
 	kind     fault.Kind    // of the latest error
 	delayed  bool          // something took its time in this attempt
+	ambush   bool          // the process dies behind the next commit record
 	deaf     string        // the worker that does not return although the attempt ends
 	timeout  time.Duration // of an epoch
 	full     time.Duration // until when there is no space for another epoch
@@ -237,6 +238,7 @@ func (r *run) simulate() {
 	defer func() { // nothing of it remains
 		r.crashed = true
 		r.w.crash()
+		r.covered["reorder at edges"] += r.w.reordered
 	}()
 	for !r.over {
 		r.strike()
@@ -279,7 +281,7 @@ func (r *run) startAttempt() {
 		return
 	}
 	r.attempt++
-	r.fired, r.stopped, r.settle, r.delayed, r.blocked = 0, false, 0, false, false
+	r.fired, r.stopped, r.settle, r.delayed, r.blocked, r.ambush = 0, false, 0, false, false, false
 	ctx := context.Background()
 	store, err := r.disk.Open()
 	var stored []epochs.StoredRecord
@@ -638,6 +640,7 @@ func (s *segments) Commit(ctx context.Context, prev, e messages.Epoch, data []by
 func (r *run) storeFault(op string) error {
 	if op == memstore.OpCommitDone {
 		r.onDurable(r.writing)
+		r.afterRecord()
 	}
 	if op == memstore.OpCheck && r.w.now < r.full {
 		return fmt.Errorf("no room for another epoch: %w", epochs.ErrNoSpace)

@@ -44,7 +44,7 @@ var (
 // system returns an actor system, a new one from time to time: crashed attempts
 // leave their actors behind.
 func (h *harness) system() *actors.System {
-	if h.runs++; h.sys == nil || h.runs%50 == 0 {
+	if h.runs++; h.sys == nil || h.runs%200 == 0 {
 		h.shut()
 		h.sys = actors.NewSystem(actors.SystemConfig{Clock: h, Executor: h, Schedule: func(f func()) { h.w.steps = append(h.w.steps, f) }})
 	}
@@ -305,6 +305,6 @@ var sometimes = []string{
 	"rows adopted", "zombie rows rejected", "sink commit redone", "drained", "epoch on request", "partition appears", "settled",
 	"crash", "drain", "stop", "clock jump", "stall", "full disk", "blocked: no space", "goes on: there is space again",
 	"gave up on a call", "epoch timed out", "rewind", "table shown", "row replaced",
-	"failed for good", "epoch wanted by a sink", "epoch asked for by a sink", "write waited for a confirmation", "row of an epoch published before", "epoch published before",
+	"two epochs unconfirmed", "failed for good", "epoch wanted by a sink", "epoch asked for by a sink", "write waited for a confirmation", "row of an epoch published before", "epoch published before",
 	"rows of the checkpoint published after a restart",
 }

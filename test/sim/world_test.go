@@ -40,10 +40,12 @@ type world struct {
 	locked *worker   // waits inside the store, which serves one call at a time
 	timers []*timer  // ordered by time
 	serial uint64
-	hash   uint64
-	count  int
-	ready  map[string]func() bool // by name of worker: whether its task would not block
-	events []time.Duration        // times at which something outside happens, ordered
+	// reordered is how many messages were delivered before older ones.
+	reordered int
+	hash      uint64
+	count     int
+	ready     map[string]func() bool // by name of worker: whether its task would not block
+	events    []time.Duration        // times at which something outside happens, ordered
 }
 
 func newWorld(rng *rand.Rand) *world {
@@ -122,6 +124,9 @@ func (w *world) step() bool {
 		return true
 	}
 	if i := w.pick(len(w.steps), len(able)); i < len(w.steps) {
+		if i > 0 {
+			w.reordered++
+		}
 		w.note(uint64(i)<<16 | uint64(n))
 		f := w.steps[i]
 		w.steps = append(w.steps[:i], w.steps[i+1:]...)
