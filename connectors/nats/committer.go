@@ -109,7 +109,7 @@ type begun struct {
 
 func newCommitter(s *sink, r connectors.WriteRequest) *committer {
 	c := &committer{
-		sink: s, req: r, exact: r.Offer.Guarantee == connectors.ExactlyOnce, nonce: nuid.Next(),
+		sink: s, req: r, exact: r.Offer.Guarantee != connectors.AtLeastOnce, nonce: nuid.Next(),
 		tag:  fmt.Sprintf("%s/%s@%016x", escaped(r.Query), escaped(r.Sink), r.Incarnation.Hi),
 		wake: make(chan struct{}, 1), begun: map[messages.Epoch]begun{},
 	}
@@ -207,10 +207,12 @@ func (c *committer) lookUp(ctx context.Context, l *link) (info *jetstream.Stream
 	if !c.exact {
 		return info, nil, 0, nil
 	}
-	if err := l.ensureMarkers(ctx); err != nil {
-		return nil, nil, 0, err
+	if c.markerPlace().stream == markerStream {
+		if err := l.ensureMarkers(ctx); err != nil {
+			return nil, nil, 0, err
+		}
 	}
-	if old, at, err = l.readMarker(ctx, c.markerSubject()); err != nil {
+	if old, at, err = l.readMarker(ctx, c.markerPlace()); err != nil {
 		return nil, nil, 0, err
 	}
 	if old == nil || old.Incarnation != c.incarnation() {
@@ -243,7 +245,7 @@ func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch,
 		return err
 	}
 	m := c.newMarker(epoch, from)
-	if at, err = l.writeMarker(ctx, c.markerSubject(), m, at); err != nil {
+	if at, err = l.writeMarker(ctx, c.markerPlace(), m, at); err != nil {
 		return err
 	}
 	if err := fault.Inject("sink/fenced"); err != nil {

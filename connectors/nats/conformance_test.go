@@ -63,8 +63,13 @@ func TestSinkConformance(t *testing.T) {
 			// back with its old messages (nats-server 2.15.3).
 			c.Reset = func(t testing.TB) {
 				run++
+				if name != "" { // its subjects are taken
+					if err := js.DeleteStream(t.Context(), name); err != nil {
+						t.Fatal(err)
+					}
+				}
 				name = fmt.Sprintf("OUT%d", run)
-				stream(t, js, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Duplicates: noWindow})
+				atomicStream(t, js, name, name+".>")
 				s, err := js.Stream(t.Context(), markerStream)
 				if err == nil {
 					err = s.Purge(t.Context())

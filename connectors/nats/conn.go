@@ -359,7 +359,12 @@ func (l *link) refused() error {
 
 // call runs one request with a deadline and classifies its error.
 func (l *link) call(ctx context.Context, what string, f func(context.Context) error) error {
-	c, cancel := context.WithTimeout(ctx, apiTimeout)
+	return l.callWithin(ctx, apiTimeout, what, f)
+}
+
+// callWithin is call for requests that may take longer.
+func (l *link) callWithin(ctx context.Context, limit time.Duration, what string, f func(context.Context) error) error {
+	c, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r := &request{cancel: cancel}
 	l.mu.Lock()

@@ -42,7 +42,7 @@ func randomCrashes(t *testing.T, offer connectors.Offer) {
 	t.Logf("seed %d", seed)
 	b := newBroker(t)
 	js, _ := b.client()
-	outStream(t, js)
+	atomicStream(t, js, "OUT", "out.>")
 	r := &crashRun{rnd: rand.New(rand.NewPCG(seed, 1)), config: outputConfig{offer: offer, subtasks: 3, stash: &connectortest.Stash{}}}
 	for slices.Min(r.committed[:]) < crashRows {
 		r.config.attempt++

@@ -40,9 +40,8 @@ import (
 // marker.
 type epochCommitter struct {
 	*committer
-	rows  *held.Rows
-	out   *writer
-	check rowCheck
+	rows *held.Rows
+	out  *writer
 
 	// The fields below belong to Recover, then to Commit.
 	publishing messages.Epoch // the marker says so
@@ -53,9 +52,7 @@ type epochCommitter struct {
 	// from sequence leftFrom on.
 	left     messages.Epoch
 	leftFrom uint64
-	// other encodes rows that were held with another schema than today's.
-	other       rowEncoder
-	otherSchema *messages.Schema
+	encoders encoders
 
 	floorsMu sync.Mutex
 	// floorsMu guards floors: where to look for rows of epochs that are prepared
@@ -73,7 +70,7 @@ func newEpochCommitter(s *sink, r connectors.WriteRequest) (*epochCommitter, err
 	if err != nil {
 		return nil, err
 	}
-	return &epochCommitter{committer: newCommitter(s, r), rows: rows}, nil
+	return &epochCommitter{committer: newCommitter(s, r), rows: rows, encoders: encoders{sink: s, schema: r.Schema}}, nil
 }
 
 // Recover implements connectors.Committer. It waits for a server as long as it
@@ -143,7 +140,7 @@ func (c *epochCommitter) takeOver(ctx context.Context, l *link, epoch messages.E
 	if err := c.checkTail(info, created, m.ScanFrom); err != nil {
 		return err
 	}
-	if at, err = l.writeMarker(ctx, c.markerSubject(), m, at); err != nil {
+	if at, err = l.writeMarker(ctx, c.markerPlace(), m, at); err != nil {
 		return err
 	}
 	c.publishing, c.next, c.left, c.leftFrom = m.Publishing, 0, epoch, m.ScanFrom
@@ -181,6 +178,9 @@ func (c *epochCommitter) perEpoch(ctx context.Context, l *link, last *anyToken, 
 		if last == nil {
 			return nil, nil
 		}
+		if last.epoch.Guarantee != c.req.Offer.Guarantee {
+			return nil, last.epoch.unsettled()
+		}
 		return last.epoch, nil
 	}
 	tok, rows := last.atOnce, len(last.atOnce.Adoption)
@@ -207,15 +207,7 @@ func switched(from, to string, rows int) error {
 
 // Writer implements connectors.Committer.
 func (c *epochCommitter) Writer(_ context.Context, subtask, _ int) (connectors.Writer, error) {
-	enc, err := c.sink.encoder(c.req.Schema)
-	if err != nil {
-		return nil, err
-	}
-	w, err := c.rows.Writer(subtask)
-	if err != nil {
-		return nil, err
-	}
-	return &epochWriter{Writer: w, check: newRowCheck(c.committer, rowEncoder{subject: c.sink.subject, enc: enc})}, nil
+	return newEpochWriter(c.committer, c.rows, subtask)
 }
 
 // Begin implements connectors.Committer.
@@ -245,7 +237,7 @@ func (c *epochCommitter) Prepare(_ context.Context, e messages.Epoch, tokens []c
 		c.floors = c.floors[:0]
 	}
 	c.floorsMu.Unlock()
-	t := epochToken{Created: created, ScanFrom: from, Rows: rows}
+	t := epochToken{Guarantee: c.req.Offer.Guarantee, Created: created, ScanFrom: from, Rows: rows}
 	return t.encode()
 }
 
@@ -313,7 +305,7 @@ func (c *epochCommitter) begin(ctx context.Context, e messages.Epoch) error {
 
 // block hands the rows of a block to the writer, which delivers them.
 func (c *epochCommitter) block(ctx context.Context, b *held.Block) error {
-	enc, err := c.encoderFor(b.Batch.Schema())
+	enc, err := c.encoders.get(b.Batch.Schema())
 	if err != nil {
 		return err
 	}
@@ -337,27 +329,6 @@ func (c *epochCommitter) block(ctx context.Context, b *held.Block) error {
 	return nil
 }
 
-// encoderFor returns an encoder for rows of a schema.
-func (c *epochCommitter) encoderFor(s *messages.Schema) (*rowEncoder, error) {
-	if s == c.otherSchema {
-		return &c.other, nil
-	}
-	subject := c.sink.subject
-	if !s.Equal(c.req.Schema) {
-		t, err := parseTemplate(subject.text, s)
-		if err != nil {
-			return nil, fault.Wrap(fault.Config, err, "rows that were held before the query was changed have to be published first; start the old query once and stop it in good order")
-		}
-		subject = t
-	}
-	enc, err := c.sink.encoder(s)
-	if err != nil {
-		return nil, err
-	}
-	c.other, c.otherSchema = rowEncoder{subject: subject, enc: enc}, s
-	return &c.other, nil
-}
-
 // end notes in the marker that all rows of e are in the stream.
 func (c *epochCommitter) end(ctx context.Context, e messages.Epoch) error {
 	c.mu.Lock()
@@ -374,10 +345,52 @@ func (c *epochCommitter) end(ctx context.Context, e messages.Epoch) error {
 	return nil
 }
 
+// encoders are those for rows that come out of a checkpoint: the query, and with it
+// the schema, may have changed since they went in.
+type encoders struct {
+	sink   *sink
+	schema *messages.Schema // of today's rows
+	last   rowEncoder
+	of     *messages.Schema // that last is for
+}
+
+// get returns the encoder for rows of schema s.
+func (e *encoders) get(s *messages.Schema) (*rowEncoder, error) {
+	if s == e.of {
+		return &e.last, nil
+	}
+	subject := e.sink.subject
+	if !s.Equal(e.schema) {
+		t, err := parseTemplate(subject.text, s)
+		if err != nil {
+			return nil, fault.Wrap(fault.Config, err, "rows that were held before the query was changed have to be published first; start the old query once and stop it in good order")
+		}
+		subject = t
+	}
+	enc, err := e.sink.encoder(s)
+	if err != nil {
+		return nil, err
+	}
+	e.last, e.of = rowEncoder{subject: subject, enc: enc}, s
+	return &e.last, nil
+}
+
 // epochWriter implements connectors.Writer.
 type epochWriter struct {
 	connectors.Writer
 	check rowCheck
+}
+
+func newEpochWriter(c *committer, rows *held.Rows, subtask int) (connectors.Writer, error) {
+	enc, err := c.sink.encoder(c.req.Schema)
+	if err != nil {
+		return nil, err
+	}
+	w, err := rows.Writer(subtask)
+	if err != nil {
+		return nil, err
+	}
+	return &epochWriter{Writer: w, check: newRowCheck(c, rowEncoder{subject: c.sink.subject, enc: enc})}, nil
 }
 
 // Write implements connectors.Writer.

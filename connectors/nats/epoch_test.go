@@ -74,7 +74,7 @@ func TestPerEpochPublishesWhatHasCommitted(t *testing.T) {
 // marker reads the marker of the sink.
 func (o *output) marker() *marker {
 	o.t.Helper()
-	m, _, err := o.c.link.readMarker(o.t.Context(), o.c.markerSubject())
+	m, _, err := o.c.link.readMarker(o.t.Context(), o.c.markerPlace())
 	if err != nil || m == nil {
 		o.t.Fatal(m, err)
 	}

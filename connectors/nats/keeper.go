@@ -313,7 +313,7 @@ func (c *committer) verify(ctx context.Context, l *link) error {
 	if err := c.checkScanFrom(info); err != nil {
 		return err
 	}
-	m, _, err := l.readMarker(ctx, c.markerSubject())
+	m, _, err := l.readMarker(ctx, c.markerPlace())
 	if err != nil {
 		return err
 	}

@@ -203,7 +203,7 @@ func (c *kvCommitter) takeOver(ctx context.Context, l *link, epoch messages.Epoc
 	if err := l.ensureMarkers(ctx); err != nil {
 		return err
 	}
-	old, at, err := l.readMarker(ctx, c.marks.markerSubject())
+	old, at, err := l.readMarker(ctx, c.marks.markerPlace())
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (c *kvCommitter) takeOver(ctx context.Context, l *link, epoch messages.Epoc
 	if written, err = c.resumeRows(epoch, written, old, tok); err != nil {
 		return err
 	}
-	if at, err = l.writeMarker(ctx, c.marks.markerSubject(), c.marks.newMarker(written, 0), at); err != nil {
+	if at, err = l.writeMarker(ctx, c.marks.markerPlace(), c.marks.newMarker(written, 0), at); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -374,10 +374,10 @@ func (c *kvCommitter) Commit(ctx context.Context, e messages.Epoch, _ connectors
 	if l == nil {
 		return fault.New(fault.Transient, "nats sink has no connection to %s", c.sink.conn.hosts())
 	}
-	seq, err := l.writeMarker(ctx, c.marks.markerSubject(), c.marks.newMarker(e, 0), at)
+	seq, err := l.writeMarker(ctx, c.marks.markerPlace(), c.marks.newMarker(e, 0), at)
 	if err != nil && isWrongLast(err) {
 		// Either somebody has taken over, or an earlier try was stored.
-		m, at, readErr := l.readMarker(ctx, c.marks.markerSubject())
+		m, at, readErr := l.readMarker(ctx, c.marks.markerPlace())
 		switch {
 		case readErr != nil:
 			return readErr

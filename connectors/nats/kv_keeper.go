@@ -207,7 +207,7 @@ func (c *kvCommitter) verifyMarker(ctx context.Context, l *link) error {
 	if !c.exact {
 		return nil
 	}
-	m, _, err := l.readMarker(ctx, c.marks.markerSubject())
+	m, _, err := l.readMarker(ctx, c.marks.markerPlace())
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -39,8 +40,17 @@ type marker struct {
 	ScanFrom uint64 `json:"scan_from"`
 }
 
-func (c *committer) markerSubject() string {
-	return "streamd.commits." + escaped(c.req.Query) + "." + escaped(c.req.Sink)
+// place is where the markers of a sink lie.
+type place struct{ stream, subject string }
+
+// markerPlace returns where this sink's markers lie: in a stream of their own, but
+// beside the rows of transactions, which they are part of.
+func (c *committer) markerPlace() place {
+	name := escaped(c.req.Query) + "." + escaped(c.req.Sink)
+	if c.req.Offer.Guarantee == connectors.Transactional {
+		return place{c.sink.stream.name, transactionSubjects + name}
+	}
+	return place{markerStream, "streamd.commits." + name}
 }
 
 func (c *committer) incarnation() string {
@@ -90,18 +100,18 @@ func (l *link) ensureMarkers(ctx context.Context) error {
 
 // readMarker returns the last marker and its sequence, or nil and 0, also if
 // their stream is gone.
-func (l *link) readMarker(ctx context.Context, subject string) (*marker, uint64, error) {
+func (l *link) readMarker(ctx context.Context, at place) (*marker, uint64, error) {
 	var m *marker
 	var seq uint64
-	err := l.call(ctx, "read the marker "+subject, func(ctx context.Context) error {
-		s, err := l.js.Stream(ctx, markerStream)
+	err := l.call(ctx, "read the marker "+at.subject, func(ctx context.Context) error {
+		s, err := l.js.Stream(ctx, at.stream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		raw, err := s.GetLastMsgForSubject(ctx, subject)
+		raw, err := s.GetLastMsgForSubject(ctx, at.subject)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
 		}
@@ -110,7 +120,7 @@ func (l *link) readMarker(ctx context.Context, subject string) (*marker, uint64,
 		}
 		m, seq = &marker{}, raw.Sequence
 		if err := json.Unmarshal(raw.Data, m); err != nil || m.Version != 1 {
-			return fault.New(fault.Config, "message %d in stream %s is not a marker of this version: %.200q", seq, markerStream, raw.Data)
+			return fault.New(fault.Config, "message %d in stream %s is not a marker of this version: %.200q", seq, at.stream, raw.Data)
 		}
 		return nil
 	})
@@ -119,14 +129,14 @@ func (l *link) readMarker(ctx context.Context, subject string) (*marker, uint64,
 
 // writeMarker writes m if the last marker of the subject is still at sequence
 // last. The error of a lost race satisfies isWrongLast.
-func (l *link) writeMarker(ctx context.Context, subject string, m *marker, last uint64) (uint64, error) {
+func (l *link) writeMarker(ctx context.Context, at place, m *marker, last uint64) (uint64, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return 0, fault.Wrap(fault.Internal, err, "encode a marker")
 	}
 	var seq uint64
-	err = l.call(ctx, "write the marker "+subject, func(ctx context.Context) error {
-		a, err := l.js.Publish(ctx, subject, data, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(markerStream))
+	err = l.call(ctx, "write the marker "+at.subject, func(ctx context.Context) error {
+		a, err := l.js.Publish(ctx, at.subject, data, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(at.stream))
 		if err == nil {
 			seq = a.Sequence
 		}
@@ -146,7 +156,7 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	c.mu.Lock()
 	at := c.marker
 	c.mu.Unlock()
-	seq, err := l.writeMarker(ctx, c.markerSubject(), m, at)
+	seq, err := l.writeMarker(ctx, c.markerPlace(), m, at)
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		if gone := c.markersGone(ctx, l); gone != nil {
 			return gone
@@ -154,7 +164,7 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	}
 	if err != nil && isWrongLast(err) {
 		// Either somebody has taken over, or an earlier try was stored.
-		now, at, readErr := l.readMarker(ctx, c.markerSubject())
+		now, at, readErr := l.readMarker(ctx, c.markerPlace())
 		switch {
 		case readErr != nil:
 			return readErr
@@ -179,7 +189,7 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 // markersGone is the error if the stream of markers answers nothing because it
 // was deleted, with the marker that would have fenced this attempt.
 func (c *committer) markersGone(ctx context.Context, l *link) error {
-	now, _, err := l.readMarker(ctx, c.markerSubject())
+	now, _, err := l.readMarker(ctx, c.markerPlace())
 	if err != nil || now != nil {
 		return nil //nolint:nilerr // the caller knows that nothing was written
 	}

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,16 @@ func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.Stream
 	}
 	c.maxRow.Store(size - c.headerSize())
 	return info, c.checkSubjects(&info.Config)
+}
+
+// checkServer refuses a server that is too old for what.
+func checkServer(l *link, least, what string) error {
+	var have, want [3]int
+	version := l.nc.ConnectedServerVersion()
+	if parseVersion(version, &have) && parseVersion(least, &want) && slices.Compare(have[:], want[:]) >= 0 {
+		return nil
+	}
+	return fault.WithClass(fault.New(fault.Config, "nats server %s has version %s; %s needs %s or later", l.nc.ConnectedUrlRedacted(), version, what, least), classVersion)
 }
 
 // headerSize bounds the bytes of a row's headers.
@@ -61,6 +72,9 @@ func (c *committer) checkOutput(s *jetstream.StreamConfig) error {
 			"rows of committed epochs; use a stream with the default persist mode, or guarantee = 'at_least_once'", g, s.Name)
 	}
 	if g == connectors.Transactional {
+		if !s.AllowAtomicPublish {
+			return unsuited(classAtomic, "transactional: stream %s does not take atomic batches; allow them (allow_atomic in its configuration) with: nats stream edit %s --allow-batch", s.Name, s.Name)
+		}
 		return nil // it need not find its rows again
 	}
 	if s.MaxMsgsPerSubject > 0 {

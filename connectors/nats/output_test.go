@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,8 @@ func tryOutput(t testing.TB, c outputConfig, kv ...string) *output {
 	case *committer:
 		o.c = com
 	case *epochCommitter:
+		o.c = com.committer
+	case *transactionCommitter:
 		o.c = com.committer
 	}
 	t.Cleanup(o.close)
@@ -232,7 +235,7 @@ func stored(t testing.TB, js jetstream.JetStream, name string) []int64 {
 	return got
 }
 
-// payloads reads every message of a stream, in order.
+// payloads reads every message of a stream but markers, in order.
 func payloads(t testing.TB, js jetstream.JetStream, name string) [][]byte {
 	t.Helper()
 	s, err := js.Stream(t.Context(), name)
@@ -258,7 +261,9 @@ func payloads(t testing.TB, js jetstream.JetStream, name string) [][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, m.Data())
+		if !strings.HasPrefix(m.Subject(), transactionSubjects) {
+			got = append(got, m.Data())
+		}
 	}
 	return got
 }

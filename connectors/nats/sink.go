@@ -20,6 +20,7 @@ type sink struct {
 	encoder    func(*messages.Schema) (format.Encoder, error)
 	maxPending int
 	maxBytes   int64
+	maxBatch   int  // messages in a transaction
 	exclusive  bool // nobody else may publish to the stream
 	// readEndEvery is how often a committer without rows reads the end of the stream.
 	readEndEvery time.Duration
@@ -45,7 +46,7 @@ func newStreamSink(c connectors.SinkConfig) (*sink, error) {
 	s := &sink{
 		stream: streamSpec{name: v.String("stream"), create: v.Bool("create")}, schema: c.Schema, encoder: c.Encoder,
 		maxPending: int(v.Int("max_pending")), maxBytes: max(v.Bytes("max_pending_bytes"), 1), log: c.Env.Log,
-		exclusive: v.Bool("exclusive"), readEndEvery: defaultReadEndEvery,
+		exclusive: v.Bool("exclusive"), maxBatch: int(v.Int("max_batch_size")), readEndEvery: defaultReadEndEvery,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -74,6 +75,7 @@ func (s *sink) Traits() connectors.SinkTraits {
 			{Guarantee: connectors.AtLeastOnce, Visibility: connectors.AtOnce},
 			{Guarantee: connectors.ExactlyOnce, Visibility: connectors.AtOnce},
 			{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch},
+			{Guarantee: connectors.Transactional, Visibility: connectors.PerEpoch},
 		},
 	}
 }
@@ -88,6 +90,8 @@ func (s *sink) Open(_ context.Context, r connectors.WriteRequest) (connectors.Co
 		return newCommitter(s, r), nil
 	case connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch}:
 		return newEpochCommitter(s, r)
+	case connectors.Offer{Guarantee: connectors.Transactional, Visibility: connectors.PerEpoch}:
+		return newTransactionCommitter(s, r)
 	}
-	return nil, fault.New(fault.Config, "nats sink of a stream does not offer %s with visibility %s (it offers at_least_once at once, exactly_once at once or per epoch)", r.Offer.Guarantee, r.Offer.Visibility)
+	return nil, fault.New(fault.Config, "nats sink of a stream does not offer %s with visibility %s (it offers at_least_once at once, exactly_once at once or per epoch, and transactional)", r.Offer.Guarantee, r.Offer.Visibility)
 }

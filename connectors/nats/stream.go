@@ -28,6 +28,8 @@ const (
 	classFenced        = "NATS_SINK_FENCED"
 	classTrimmed       = "NATS_SINK_TRIMMED"
 	classAhead         = "NATS_SINK_AHEAD"
+	classAtomic        = "NATS_ATOMIC_PUBLISH_DISABLED"
+	classTooLarge      = "NATS_EPOCH_TOO_LARGE"
 	classUnsuitable    = "NATS_STREAM_UNSUITABLE"
 	classVersion       = "NATS_SERVER_VERSION"
 	classExclusive     = "NATS_SINK_NOT_EXCLUSIVE"
@@ -38,6 +40,7 @@ type streamSpec struct {
 	name     string
 	subjects []string // for creating it
 	create   bool
+	atomic   bool // it is to take atomic batches
 }
 
 // info asks for the stream's state. The error for a missing stream is of kind
@@ -61,6 +64,7 @@ func (l *link) info(ctx context.Context, s *streamSpec) (*jetstream.StreamInfo, 
 	err = l.call(ctx, "create stream "+s.name, func(ctx context.Context) error {
 		h, err := l.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: s.name, Subjects: s.subjects, Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage,
+			AllowAtomicPublish: s.atomic,
 		})
 		if err == nil {
 			info = h.CachedInfo()
@@ -80,6 +84,9 @@ func (s *streamSpec) command() string {
 	}
 	b.WriteString("'" + strings.Join(subjects, ",") + "'")
 	b.WriteString(" --storage file --retention limits --defaults")
+	if s.atomic {
+		b.WriteString(" --allow-batch")
+	}
 	return b.String()
 }
 

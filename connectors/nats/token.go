@@ -81,8 +81,11 @@ func decodeToken(b connectors.Token) (*token, error) {
 // epochToken is what the commit record of epoch e keeps about a sink whose rows
 // are published after their epoch has committed.
 type epochToken struct {
-	Version int       `json:"v"`
-	Created time.Time `json:"created"` // of the stream
+	Version int `json:"v"`
+	// Guarantee is the one given: the marker that says what is published lies
+	// elsewhere for transactions.
+	Guarantee connectors.Guarantee `json:"guarantee"`
+	Created   time.Time            `json:"created"` // of the stream
 	// ScanFrom is the first sequence that can hold a row of the epochs in Rows.
 	ScanFrom uint64 `json:"scan_from"`
 	// Rows are the epochs that may be unpublished.
@@ -129,10 +132,35 @@ func (t *anyToken) forAtOnce(old *marker) (*token, error) {
 		}
 		return t.atOnce, nil
 	}
+	if t.epoch.Guarantee == connectors.Transactional {
+		return nil, t.epoch.unsettled()
+	}
 	if n := len(t.epoch.Rows); n > 0 && (old == nil || old.Epoch < t.epoch.Rows[n-1].Epoch) {
 		return nil, switched("epoch", "at_once", int(t.epoch.Rows[n-1].Rows))
 	}
 	return nil, nil
+}
+
+// unsettled is the same for a token of any mode: rows that were published at once
+// have to be settled one way or the other, and only an attempt of that mode can.
+func (t *anyToken) unsettled() error {
+	if t.epoch != nil {
+		return t.epoch.unsettled()
+	}
+	err := fault.New(fault.Config, "nats sink: guarantee was changed to 'transactional', and rows of an interrupted epoch may have been published; change it back, or start the query afresh")
+	return fault.WithClass(err, classAhead)
+}
+
+// unsettled refuses to go on from transactions without them, or the other way
+// round, when rows may be unpublished: where the markers are that could tell is not
+// looked at.
+func (t *epochToken) unsettled() error {
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	err := fault.New(fault.Config, "nats sink: guarantee was changed from '%s', and rows of epoch %d may not be published yet; "+
+		"change it back, or start the query afresh", t.Guarantee, t.Rows[0].Epoch)
+	return fault.WithClass(err, classAhead)
 }
 
 func appendID(dst []byte, id messages.ID128) []byte {
