@@ -19,16 +19,17 @@ import (
 // jetStream is a query from one stream to another. Server, engine and load are
 // three processes; the figures of CPU, memory and allocations are the engine's.
 type jetStream struct {
-	epoch     time.Duration
-	guarantee string
-	rate      int64 // 0: flat out over a stream that is full at the start
+	epoch      time.Duration
+	guarantee  string
+	visibility string
+	rate       int64 // 0: flat out over a stream that is full at the start
 }
 
 // jetStreamSQL keeps nine rows of ten.
 const jetStreamSQL = `
 CREATE SOURCE bids (auction BIGINT, bidder BIGINT, price BIGINT, url STRING, due BIGINT)
 WITH (connector = 'nats', url = '%[1]s', stream = 'IN', subject = 'bids', format = 'json');
-CREATE SINK out WITH (connector = 'nats', url = '%[1]s', stream = 'OUT', subject = 'out', format = 'json', guarantee = '%[2]s');
+CREATE SINK out WITH (connector = 'nats', url = '%[1]s', stream = 'OUT', subject = 'out', format = 'json', guarantee = '%[2]s', visibility = '%[3]s');
 INSERT INTO out SELECT auction, bidder, price * 2 AS price, url, due FROM bids WHERE price %% 10 <> 0;
 `
 
@@ -38,16 +39,25 @@ func jetStreamBenchmarks() []benchmark {
 	add := func(name, doc string, j jetStream) {
 		all = append(all, benchmark{name: name, doc: doc, rate: j.rate, run: j.run})
 	}
-	for _, rate := range []int64{1_000, 10_000, 50_000} {
-		add("jetstream/at-once/1s-epochs/"+short(rate), "JetStream to JetStream, exactly once, rows visible at once",
-			jetStream{epoch: time.Second, guarantee: "exactly_once", rate: rate})
+	atOnce := func(epoch time.Duration, rate int64) jetStream {
+		return jetStream{epoch, "exactly_once", "at_once", rate}
 	}
-	for _, epoch := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
-		add("jetstream/at-once/"+millis(epoch)+"-epochs/10k", "the same with shorter epochs",
-			jetStream{epoch: epoch, guarantee: "exactly_once", rate: 10_000})
+	perEpoch := func(epoch time.Duration, rate int64) jetStream {
+		return jetStream{epoch, "exactly_once", "epoch", rate}
 	}
-	add("throughput/jetstream/at-once", "JetStream to JetStream, exactly once, over a full stream", jetStream{epoch: time.Second, guarantee: "exactly_once"})
-	add("throughput/jetstream/at-least-once", "the same without identities", jetStream{epoch: time.Second, guarantee: "at_least_once"})
+	const ms, tenK = time.Millisecond, 10_000
+	for _, rate := range []int64{1_000, tenK, 50_000} {
+		add("jetstream/at-once/1s-epochs/"+short(rate), "JetStream to JetStream, exactly once, rows visible at once", atOnce(time.Second, rate))
+	}
+	for _, epoch := range []time.Duration{10 * ms, 100 * ms} {
+		add("jetstream/at-once/"+millis(epoch)+"-epochs/10k", "the same with shorter epochs", atOnce(epoch, tenK))
+	}
+	for _, epoch := range []time.Duration{10 * ms, 100 * ms, time.Second} {
+		add("jetstream/per-epoch/"+millis(epoch)+"-epochs/10k", "JetStream to JetStream, exactly once, rows visible after their epoch", perEpoch(epoch, tenK))
+	}
+	add("throughput/jetstream/at-once", "JetStream to JetStream, exactly once, over a full stream", atOnce(time.Second, 0))
+	add("throughput/jetstream/per-epoch", "the same, rows visible after their epoch", perEpoch(time.Second, 0))
+	add("throughput/jetstream/at-least-once", "the same without identities", jetStream{time.Second, "at_least_once", "at_once", 0})
 	return all
 }
 
@@ -65,7 +75,7 @@ func (j jetStream) run(ctx context.Context, e *env) (_ *result, err error) {
 	if err := st.open(ctx, e); err != nil {
 		return nil, err
 	}
-	sql := fmt.Sprintf(jetStreamSQL, st.conn.ConnectedUrl(), j.guarantee)
+	sql := fmt.Sprintf(jetStreamSQL, st.conn.ConnectedUrl(), j.guarantee, j.visibility)
 	cfg := engineConfig{Dir: e.dir + "/state", Script: sql, Epoch: j.epoch, Profile: e.profile, Name: e.bench.name + "/engine"}
 	var r *result
 	if j.rate == 0 {

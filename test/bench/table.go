@@ -17,7 +17,8 @@ type summary struct {
 }
 
 // printTable prints files written with -json as Markdown, in the order of the
-// lines; a later line replaces an earlier one of the same benchmark.
+// lines; a later line replaces an earlier one of the same benchmark. The first
+// table compares with the goals.
 func printTable(w io.Writer, files []string) error {
 	var all []*summary
 	for _, name := range files {
@@ -46,6 +47,8 @@ func printTable(w io.Writer, files []string) error {
 		}
 	}
 	var b strings.Builder
+	b.WriteString(goalTable(all))
+	b.WriteByte('\n')
 	fmt.Fprintf(&b, "| benchmark | p50 | p99 (worst) | p99.9 (worst) | max (worst) ms | rows/CPU s (worst) | rows/s | GC %% | RSS MB | allocs/row | marker to committed p50 / max ms | more |\n|%s\n", strings.Repeat("---|", 12))
 	for _, s := range all {
 		pair := func(name string, f figure) string {
