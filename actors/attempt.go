@@ -36,6 +36,9 @@ type AttemptConfig struct {
 	Incarnation messages.ID128
 	// PlanInfo goes into the commit record; its Operators are filled in here.
 	Plan epochs.Plan
+	// FlushAtEnd closes open windows when all input has ended: each operator is
+	// brought to the event time at which what it holds is final.
+	FlushAtEnd bool
 	// EpochInterval is the time between markers; 0 means 1 s.
 	EpochInterval time.Duration
 	// EpochTimeout fails an attempt whose epoch does not commit; 0 means 10 min.

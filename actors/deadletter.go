@@ -73,7 +73,7 @@ func (s *subtask) sendLetters() {
 	}
 	b := s.letters.out.Finish()
 	for _, f := range s.outs {
-		if f.link.side {
+		if f.link.side && f.link.late == nil {
 			b.Retain(1)
 			f.emit(b)
 		}

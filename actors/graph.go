@@ -86,7 +86,8 @@ type Edge struct {
 	from *Node
 	kind EdgeKind
 	keys []int
-	side bool // bad records instead of rows
+	side bool // bad records or late rows instead of the output
+	late bool // of a side edge: late rows
 }
 
 // Forward links subtask to subtask; consecutive operators linked like this are
@@ -172,7 +173,10 @@ func (g *Graph) Check() error {
 	for _, n := range g.nodes {
 		for _, e := range n.in {
 			used[e.from.index] = used[e.from.index] || !e.side
-			if e.side && e.from.source == nil {
+			if e.late && (e.from.op == nil || n.sink == nil) {
+				return fmt.Errorf("graph: %q takes the late rows of %q; only a sink can, and only of an operator", n.name, e.from.name)
+			}
+			if e.side && !e.late && e.from.source == nil {
 				return fmt.Errorf("graph: %q takes the bad records of %q, which is not a source", n.name, e.from.name)
 			}
 		}

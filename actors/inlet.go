@@ -57,11 +57,18 @@ func (in *inlet) release() {
 
 // combined is the watermark over all inputs: the minimum of those that are
 // neither idle nor ended, the maximum if all are or if the plan says so. Without
-// inputs that have seen anything it is none.
+// inputs that have seen anything it is none. What an input has closed at its end
+// (FlushAtEnd) counts when all have ended.
 func (s *subtask) combined() messages.EventTime {
 	low, high := messages.MaxEventTime, messages.NoEventTime
-	active := false
+	active, open := false, false
 	for _, in := range s.inlets {
+		open = open || !in.ended
+	}
+	for _, in := range s.inlets {
+		if s.cfg.FlushAtEnd && open && in.ended {
+			continue
+		}
 		high = max(high, in.wm)
 		if !in.idle && !in.ended {
 			active = true

@@ -26,6 +26,7 @@ func (s *subtask) wire(m *wireMsg) {
 			s.mains++
 		}
 	}
+	s.wireLate()
 	for _, r := range m.ins {
 		s.inlets = append(s.inlets, &inlet{pid: r.pid, outlet: r.outlet, input: r.input, wm: messages.NoEventTime})
 	}
@@ -92,9 +93,14 @@ func (s *subtask) openOperators(m *openedMsg) error {
 		}
 		m.ops = append(m.ops, op)
 		m.tasks = append(m.tasks, t)
-		if c := s.restored(n.name); c != nil && s.source == nil {
+		_, stateful := op.(operator.Stateful)
+		switch c := s.restored(n.name); {
+		case c == nil:
+		case s.source == nil:
 			low, high := s.rangeWatermark(t, c.Watermark)
 			m.wm, m.ahead = max(m.wm, low), max(m.ahead, high)
+		case stateful: // the only subtask; it is ahead of its partition if it closed windows at an end
+			m.wm = max(m.wm, c.Watermark)
 		}
 		if p, ok := op.(partitionClock); ok && s.source != nil {
 			m.clock = p
@@ -151,6 +157,7 @@ func (s *subtask) task(i int, n *Node) *operator.Task {
 		SetTimer:   func(d operator.Domain, at time.Duration) { s.setTimer(i, d, at) },
 		Counters:   &epochs.Counters{Operator: n.name, Watermark: messages.NoEventTime},
 		OnRowError: s.rowErrors(n),
+		OnLate:     s.onLate(n),
 	}
 }
 

@@ -359,7 +359,7 @@ func (q *queryActor) newSubtask(st *stage, i int, partitions map[*Node][]string,
 	if st.source != nil {
 		s.source = q.newSource(s, st.source, partitions[st.source][i])
 		for _, l := range st.outs {
-			if l.side {
+			if l.side && l.late == nil {
 				s.letters = newDeadLetters(q.cfg.Query, s.source, st.source.name)
 			}
 		}

@@ -20,6 +20,7 @@ type link struct {
 	from, to *stage
 	input    int // which input of the consumer's first operator
 	side     bool
+	late     *Node // the operator of from whose late rows travel here, nil: none
 }
 
 // shared reports whether every subtask hears all subtasks of all inputs, so that
@@ -77,13 +78,21 @@ func planStages(g *Graph, partitions map[*Node]int) []*stage {
 		of[n.index] = s
 		stages = append(stages, s)
 		for i, e := range n.in {
-			l := &link{side: e.side, kind: e.kind, keys: e.keys, from: of[e.from.index], to: s, input: i}
+			l := &link{side: e.side, late: e.lateNode(), kind: e.kind, keys: e.keys, from: of[e.from.index], to: s, input: i}
 			l.from.outs = append(l.from.outs, l)
 			s.ins = append(s.ins, l)
 		}
 		s.parallelism = min(s.parallelism, s.fed())
 	}
 	return stages
+}
+
+// lateNode is the operator whose late rows travel over the edge, nil: none.
+func (e Edge) lateNode() *Node {
+	if e.late {
+		return e.from
+	}
+	return nil
 }
 
 // fed is how many subtasks of the stage its inputs can reach: row-by-row edges

@@ -66,6 +66,7 @@ type subtask struct {
 
 	source  *sourceHalf
 	letters *deadLetters // nil without a sink for bad records
+	late    []*lateRows  // of the operators whose late rows have a sink
 	sink    *sinkHalf
 	barrier barrier
 	timers  []timerSlot
@@ -181,6 +182,7 @@ func (s *subtask) work() {
 				return
 			}
 			s.sendLetters()
+			s.sendLate()
 		case s.silence != speaks:
 			s.fallSilent()
 		case s.barrier.aligned:
@@ -329,7 +331,16 @@ func (s *subtask) rest() {
 	}
 	s.silence = goesIdle
 	if ended {
-		s.silence = ends
+		s.inputEnded()
+	}
+}
+
+// inputEnded tells the consumers that there will be nothing more, behind what the
+// chain still has, and behind what it closes if the query closes windows at the end.
+func (s *subtask) inputEnded() {
+	s.silence = ends
+	if s.cfg.FlushAtEnd {
+		s.chain.Finish()
 	}
 }
 
@@ -425,6 +436,9 @@ func (s *subtask) shutdown() {
 	}
 	for i := range s.timers {
 		s.timers[i].cancel()
+	}
+	for _, l := range s.late {
+		l.release()
 	}
 	root, query := s.sys.as.Root, s.query
 	stopped := func(name string) func() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/streamd-io/streamd/actors"
@@ -19,6 +20,14 @@ import (
 // compile turns the plan of a query into a graph, bound to its sink. It reports
 // whether it succeeded.
 func (sc *script) compile(p *prepared) bool {
+	if o, ok := lookup(p.options, "flush_at_end"); p.values.Bool("flush_at_end") && !bounded(p.values) {
+		span := p.nameSpan
+		if ok {
+			span = o.KeySpan
+		}
+		sc.fail(configError(span, classOption, "flush_at_end needs trigger = 'available_now': a continuous query has no end"))
+		return false
+	}
 	mode, merr := plan.ParseMode(p.values.String("output_mode"))
 	if merr != nil {
 		sc.fail(merr)
@@ -39,7 +48,11 @@ func (sc *script) compile(p *prepared) bool {
 		sc.fail(serr)
 		return false
 	}
-	cfg.DeadLetter = func(table string) *actors.SinkSpec { return letters[table] }
+	cfg.DeadLetter = func(table string) (string, *actors.SinkSpec) { return letters[table].sink, letters[table].spec }
+	if cfg.Late, serr = sc.lateOutput(p); serr != nil {
+		sc.fail(serr)
+		return false
+	}
 	c, err := plan.Compile(p.node, cfg)
 	if err != nil {
 		if errs, ok := errors.AsType[plan.Errors](err); ok {
@@ -52,6 +65,9 @@ func (sc *script) compile(p *prepared) bool {
 		} else {
 			sc.fail(configError(p.nameSpan, "ANALYSIS_ERROR", "%v", err))
 		}
+		return false
+	}
+	if cfg.Late != nil && !slices.ContainsFunc(c.Sides, func(s plan.Side) bool { return strings.HasPrefix(s.Node, "late:") }) && !sc.everyLate(p) {
 		return false
 	}
 	p.compiled = c
@@ -93,9 +109,48 @@ func (sc *script) compileConfig(p *prepared, mode plan.Mode, sink connectors.Sin
 	return cfg
 }
 
+// lateOutput finds the sink of the option late_output, nil without it.
+func (sc *script) lateOutput(p *prepared) (*plan.LateOutput, *sql.Error) {
+	name := p.values.String("late_output")
+	if name == "" {
+		return nil, nil
+	}
+	d := sc.catalog.sinks[key(name)]
+	if d == nil {
+		_, err := sc.catalog.sink(sql.Name{Span: p.nameSpan, Parts: []sql.Ident{{Span: p.nameSpan, Name: name}}})
+		err.Msg = "late_output: " + err.Msg + "; it must be defined before the query"
+		return nil, err
+	}
+	if d == p.sink {
+		return nil, configError(p.nameSpan, classOption, "late_output: %s takes the results of the query; late rows have other columns and need a sink of their own", name)
+	}
+	out := &plan.LateOutput{Name: d.name, Open: func(s *messages.Schema) (connectors.Sink, error) { return sc.s.openSink(sc.ctx, d, s) }}
+	if d.sink == nil {
+		out.Guarantee, out.Visibility = d.options.Enum("guarantee"), d.options.Enum("visibility")
+	}
+	return out, nil
+}
+
+// everyLate refuses late_output on a query that drops no late row. Set for all
+// queries of a script it has no effect there.
+func (sc *script) everyLate(p *prepared) bool {
+	o, ok := lookup(p.options, "late_output")
+	if !ok {
+		return true
+	}
+	sc.fail(configError(o.KeySpan, classOption, "late_output has no effect: query %s has no operator that drops late rows (one over event time with a watermark, in append or update mode)", p.name))
+	return false
+}
+
+// letterSink is the sink for the bad records of a table.
+type letterSink struct {
+	sink string
+	spec *actors.SinkSpec
+}
+
 // deadLetters makes the sinks for the bad records of the tables of a query.
-func (sc *script) deadLetters(p *prepared) (map[string]*actors.SinkSpec, *sql.Error) {
-	out := map[string]*actors.SinkSpec{}
+func (sc *script) deadLetters(p *prepared) (map[string]letterSink, *sql.Error) {
+	out := map[string]letterSink{}
 	var fail *sql.Error
 	plan.Walk(p.node, func(n plan.Node) {
 		scan, ok := n.(*plan.Scan)
@@ -118,7 +173,7 @@ func (sc *script) deadLetters(p *prepared) (map[string]*actors.SinkSpec, *sql.Er
 			fail = configError(p.nameSpan, classOption, "dead_letter sink %s: %v", name, err)
 			return
 		}
-		out[scan.Table.Name] = &actors.SinkSpec{Sink: sink, Schema: actors.DeadLetterSchema(), Offer: bestOffer(sink.Traits()), Lineage: true}
+		out[scan.Table.Name] = letterSink{d.name, &actors.SinkSpec{Sink: sink, Schema: actors.DeadLetterSchema(), Offer: bestOffer(sink.Traits()), Lineage: true}}
 	})
 	return out, fail
 }

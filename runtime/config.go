@@ -62,6 +62,8 @@ func QueryOptions() []option.Option {
 		{Name: "epoch_interval", Kind: option.Duration, Default: "1s", Doc: "Time between two checkpoints; 10ms works."},
 		{Name: "emit_interval", Kind: option.Duration, Doc: "How long update and complete mode collect changes before they emit; by default 0 for update and 1s for complete."},
 		{Name: "trigger", Kind: option.String, Default: "continuous", Doc: "continuous, or available_now (once): read what is there, commit, end. A duration sets emit_interval."},
+		{Name: "flush_at_end", Kind: option.Bool, Default: "false", Doc: "With trigger = 'available_now': close the windows that are open when all input has been read. Rows of closed windows that come in a later run are late."},
+		{Name: "late_output", Kind: option.String, Doc: "The sink for rows that an operator drops because they are behind the watermark: the row, then late_operator and late_watermark."},
 		{Name: "parallelism", Kind: option.Int, Min: 1, Max: 256, Doc: "Subtasks per keyed operator; by default the number of cores, at most 4."},
 		{Name: "idle_timeout", Kind: option.Duration, Default: "30s", Doc: "How long a partition must be silent and caught up until it no longer holds back the watermark; 0 means never."},
 		{Name: "max_future_skew", Kind: option.Duration, Default: "5m", Doc: "A row stamped further ahead of its broker time does not move the watermark."},
@@ -75,7 +77,5 @@ func QueryOptions() []option.Option {
 // notYet are options of the interface that are refused by name until what they
 // control exists.
 var notYet = map[string]string{
-	"lateoutput":     "late rows are counted; a sink for them is not supported yet",
 	"maxuncommitted": "not supported yet; a full disk pauses checkpoints",
-	"flushatend":     "not supported yet",
 }

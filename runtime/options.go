@@ -81,5 +81,11 @@ func trigger(text string) (bounded bool, emit time.Duration, err error) {
 	return false, d, err
 }
 
+// bounded reports whether the query reads only what is there.
+func bounded(v option.Values) bool {
+	b, _, _ := trigger(v.String("trigger")) // checked with the options
+	return b
+}
+
 // defaultParallelism is how many subtasks a keyed operator has.
 func defaultParallelism() int { return min(goruntime.GOMAXPROCS(0), 4) }

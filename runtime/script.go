@@ -95,15 +95,17 @@ func (sc *script) statement(st sql.Statement) {
 	}
 }
 
-// selectName names a bare SELECT by its number in the script.
+// selectName names a bare SELECT by its number in the session.
 func (sc *script) selectName() string {
-	n := 1
-	for _, q := range sc.queries {
-		if q.sinkName == nil {
-			n++
+	sc.s.mu.Lock()
+	defer sc.s.mu.Unlock()
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("select_%d", n)
+		taken := sc.s.started[name] || slices.ContainsFunc(sc.queries, func(q *prepared) bool { return q.name == name })
+		if !taken {
+			return name
 		}
 	}
-	return fmt.Sprintf("select_%d", n)
 }
 
 func (sc *script) exists(what string, name sql.Name, ifNot bool) {

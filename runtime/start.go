@@ -228,7 +228,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		RestoreEpoch: back,
 		Restart:      deploy.RestartPolicy{MaxRestarts: restarts},
 		Attempt: actors.AttemptConfig{
-			EpochInterval: v.Duration("epoch_interval"), OnEpoch: q.onEpoch, OnStatus: q.onStatus,
+			EpochInterval: v.Duration("epoch_interval"), FlushAtEnd: v.Bool("flush_at_end"), OnEpoch: q.onEpoch, OnStatus: q.onStatus,
 			AllowDroppedState: s.cfg.AllowDroppedState,
 		},
 	}

@@ -42,6 +42,7 @@ const (
 	watermarkItem
 	flushItem
 	timerItem
+	finishItem
 )
 
 // item is a piece of work queued for a step.
@@ -118,6 +119,10 @@ func (c *Chain) Watermark(wm messages.EventTime) { c.push(0, item{kind: watermar
 // Flush queues a request to emit everything that is held back only to coalesce.
 func (c *Chain) Flush(now messages.EventTime) { c.push(0, item{kind: flushItem, now: now}) }
 
+// Finish queues the end of all input: every operator that holds what only the
+// watermark makes final is brought to the watermark at which it is.
+func (c *Chain) Finish() { c.push(0, item{kind: finishItem}) }
+
 // Timer queues a fired timer of operator i.
 func (c *Chain) Timer(i int, d Domain, at time.Duration, now messages.EventTime) {
 	c.push(i, item{kind: timerItem, domain: d, at: at, now: now})
@@ -135,7 +140,7 @@ func (c *Chain) push(i int, it item) {
 		c.out.Emit(it.b)
 	case watermarkItem:
 		c.out.Watermark(it.wm)
-	case flushItem, timerItem: // not for the outside
+	case flushItem, timerItem, finishItem: // not for the outside
 	}
 }
 
@@ -233,6 +238,8 @@ func (s *step) next() error {
 		}
 		more, err := s.flush.Flush(it.now, stepOutput{s})
 		return s.done(more, err)
+	case finishItem:
+		return s.finish()
 	default:
 		if s.timed == nil {
 			return s.done(false, nil)
@@ -240,6 +247,18 @@ func (s *step) next() error {
 		more, err := s.timed.Timer(it.domain, it.at, it.now, stepOutput{s})
 		return s.done(more, err)
 	}
+}
+
+// finish brings the operator to its horizon, and then passes the end on.
+func (s *step) finish() error {
+	if f, ok := s.link.Op.(Finite); ok && s.wmk != nil {
+		if wm := f.Horizon(); wm > s.wm {
+			s.pushFront(s.cur)
+			s.pushFront(item{kind: watermarkItem, wm: wm})
+			return nil
+		}
+	}
+	return s.done(false, nil)
 }
 
 func (s *step) watermark() error {
@@ -284,7 +303,7 @@ func (s *step) done(more bool, err error) error {
 		s.batchDone()
 	case watermarkItem:
 		s.pass(s.cur.wm)
-	case flushItem:
+	case flushItem, finishItem:
 		s.chain.push(s.index+1, s.cur)
 	case timerItem: // for this operator only
 	}

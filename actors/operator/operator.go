@@ -43,6 +43,14 @@ type Watermarker interface {
 	Watermark(wm messages.EventTime, out Output) (more bool, err error)
 }
 
+// Finite is implemented by operators that hold what only the watermark makes final.
+// Horizon returns the watermark at which nothing of it is left, NoEventTime if
+// there is nothing; it is asked when all input has ended and the query closes
+// windows then (Chain.Finish).
+type Finite interface {
+	Horizon() messages.EventTime
+}
+
 // Splitter decides whether a batch may be processed in one call although the
 // watermark advances to wm inside it. The answer must be true only if the
 // outcome equals that of applying the watermark after every unit: wm is before

@@ -30,6 +30,9 @@ type Task struct {
 	// Counters are the operator's row counters; the operator adds to them and
 	// the host stores them in the commit record. Open may set their Rule.
 	Counters *epochs.Counters
+	// OnLate, if not nil, is told about each late row, besides counting it. The row
+	// is of the batch being processed.
+	OnLate func(b *messages.Batch, row int)
 	// OnRowError says what a stateless operator does with rows whose expressions
 	// fail; nil means to fail.
 	OnRowError *RowErrors

@@ -69,9 +69,9 @@ type Config struct {
 	// EmitInterval coalesces the output of update and complete mode: at most one
 	// emission per interval. 0 emits behind every batch.
 	EmitInterval time.Duration
-	// Late, if not nil, is told about each late row, besides counting it. It must
-	// copy what it keeps.
-	Late func(b *messages.Batch, row int)
+	// KeyNames, if not nil, says what each key is, in the order of Keys. State under
+	// other names is not taken over.
+	KeyNames []string
 }
 
 // check verifies the parts of the configuration that do not concern single
@@ -150,6 +150,9 @@ func (c *Config) describe(results []messages.Field) string {
 	for i, k := range c.Keys {
 		if i > 0 {
 			b.WriteByte(',')
+		}
+		if c.KeyNames != nil {
+			b.WriteString(c.KeyNames[i] + " ")
 		}
 		b.WriteString(c.Input.Fields[k].Type.String())
 	}

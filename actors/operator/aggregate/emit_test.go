@@ -129,8 +129,8 @@ func TestWindowsComeInOrderOfTheirEnd(t *testing.T) {
 func TestRowsOfClosedWindowsCountForOpenOnesOnly(t *testing.T) {
 	var late []int
 	cfg := Config{Input: testSchema(), Window: &Window{Column: colTime, Size: 10, Slide: 5}, EventTimeKey: -1, Aggs: countAll}
-	cfg.Late = func(_ *messages.Batch, row int) { late = append(late, row) }
 	o := open(t, cfg)
+	o.task.OnLate = func(_ *messages.Batch, row int) { late = append(late, row) }
 	out := &collector{}
 	feed(t, o, out, [2]int64{6, 0})
 	advance(t, o, out, 10)                              // closes [0,10)

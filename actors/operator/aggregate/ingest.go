@@ -73,8 +73,8 @@ func (o *Operator) locate(b *messages.Batch) {
 
 func (o *Operator) late(b *messages.Batch, row int) {
 	o.task.Counters.Late++
-	if o.cfg.Late != nil {
-		o.cfg.Late(b, row)
+	if o.task.OnLate != nil {
+		o.task.OnLate(b, row)
 	}
 }
 

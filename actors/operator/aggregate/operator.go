@@ -275,6 +275,26 @@ func (o *Operator) Watermark(wm messages.EventTime, out operator.Output) (bool, 
 	return o.Resume(out)
 }
 
+// Horizon is the end of the last window that is open, or the last time of a group.
+func (o *Operator) Horizon() messages.EventTime {
+	at := messages.NoEventTime
+	switch {
+	case o.cfg.Mode == Complete:
+	case o.slices != nil:
+		for slice, ok := o.store.MinPane(); ok; slice, ok = o.store.NextPane(slice + 1) {
+			at = messages.EventTime(o.slices.lastEnd(slice))
+		}
+	case o.timed:
+		c := o.store.ScanAll()
+		for e, ok := c.Next(); ok; e, ok = c.Next() {
+			if t := e.Timer(); t < messages.MaxEventTime {
+				at = max(at, t)
+			}
+		}
+	}
+	return at
+}
+
 // Timer emits what changed since the last emission.
 func (o *Operator) Timer(_ operator.Domain, _ time.Duration, now messages.EventTime, out operator.Output) (bool, error) {
 	o.armed = false

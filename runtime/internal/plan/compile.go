@@ -45,11 +45,10 @@ type CompileConfig struct {
 	// table's on_error policy kept out; it may return nil.
 	OnBadRecord func(table string) func(*connectors.BadRecord)
 	// DeadLetter, if not nil, gives the sink for the records a table's on_error
-	// policy kept out; nil for a table without one.
-	DeadLetter func(table string) *actors.SinkSpec
-	// OnLate, if not nil, gives the function that is told about the late rows of a
-	// stateful operator, whose rows have the given schema; it may return nil.
-	OnLate func(uid string, s *messages.Schema) func(b *messages.Batch, row int)
+	// policy kept out, and its name; nil for a table without one.
+	DeadLetter func(table string) (sink string, spec *actors.SinkSpec)
+	// Late, if not nil, is where late rows go.
+	Late *LateOutput
 }
 
 // SinkConfig is where the rows go.
@@ -81,6 +80,8 @@ type Compiled struct {
 	Sources map[string]*Table
 	// SinkNode is the name of the sink's node in the graph.
 	SinkNode string
+	// Sides are the sinks for what the query leaves out.
+	Sides []Side
 
 	logical, optimized Node
 	steps              []*step
@@ -93,7 +94,11 @@ func Compile(n Node, cfg CompileConfig) (*Compiled, error) {
 	if errs := Check(n, cfg.Mode); len(errs) > 0 {
 		return nil, Errors(errs)
 	}
-	return compile(n, Optimize(n, cfg.Expr), cfg)
+	opt := n
+	if cfg.Late != nil {
+		opt = keepLate(groupDistinct(n))
+	}
+	return compile(n, Optimize(opt, cfg.Expr), cfg)
 }
 
 // compile lowers opt, which has the rows of n.
@@ -115,6 +120,9 @@ func compile(n, opt Node, cfg CompileConfig) (*Compiled, error) {
 		return nil, err
 	}
 	c.sink(f)
+	if err := c.lateSink(); err != nil {
+		return nil, err
+	}
 	c.out.Plan = epochs.Plan{Fingerprint: fingerprint(opt, cfg.Mode), HashVersion: operator.HashVersion, Operators: c.states, MaxWatermark: cfg.MaxWatermark}
 	if c.graph != nil {
 		if err := c.graph.Check(); err != nil {
@@ -132,6 +140,7 @@ type compiler struct {
 	out    *Compiled
 	used   map[string]int // names of nodes
 	states []epochs.OperatorState
+	lates  []lateEnd
 	// path is the uid of the stateful operator above the node being lowered.
 	path string
 }
@@ -226,19 +235,26 @@ func (c *compiler) scan(n *Scan) (flow, error) {
 			spec.OnBadRecord = c.cfg.OnBadRecord(n.Table.Name)
 		}
 		node = c.graph.Source(name, spec)
-		c.deadLetter(n.Table.Name, node)
 	}
+	c.deadLetter(n.Table.Name, end{node, st})
 	f.ends = []end{{node, st}}
 	return f, nil
 }
 
 // deadLetter adds the sink for the bad records of a source.
-func (c *compiler) deadLetter(table string, source *actors.Node) {
+func (c *compiler) deadLetter(table string, source end) {
 	if c.cfg.DeadLetter == nil {
 		return
 	}
-	if spec := c.cfg.DeadLetter(table); spec != nil {
-		c.graph.Sink(c.name("dead_letter:"+table), *spec, actors.BadRecords(source))
+	sink, spec := c.cfg.DeadLetter(table)
+	if spec == nil {
+		return
+	}
+	side := Side{Sink: sink, Node: c.name("dead_letter:" + table), Rows: "bad records of " + table, Schema: spec.Schema, Delivery: Delivery{Offer: spec.Offer}}
+	c.step(side.Node, "bad records", 0, stepInput{from: source.step, side: true})
+	c.out.Sides = append(c.out.Sides, side)
+	if source.node != nil {
+		c.graph.Sink(side.Node, *spec, actors.BadRecords(source.node))
 	}
 }
 
@@ -248,7 +264,7 @@ func (c *compiler) stateless(in flow, kind, text string, schema *messages.Schema
 	out := flow{schema: schema, final: in.final}
 	for _, e := range in.ends {
 		name := c.name(kind)
-		st := c.step(name, text, 0, stepInput{e.step, nil})
+		st := c.step(name, text, 0, stepInput{from: e.step})
 		var node *actors.Node
 		if c.graph != nil {
 			node = c.graph.Operator(name, 0, make, actors.Forward(e.node))
@@ -283,7 +299,7 @@ func (c *compiler) stage(in flow, s stageOf) end {
 	var inputs []stepInput
 	var edges []actors.Edge
 	for _, e := range in.ends {
-		inputs = append(inputs, stepInput{e.step, keyed})
+		inputs = append(inputs, stepInput{from: e.step, keys: keyed})
 		switch {
 		case c.graph == nil:
 		case keys == nil:
@@ -348,7 +364,7 @@ func (c *compiler) sink(f flow) {
 	var inputs []stepInput
 	var edges []actors.Edge
 	for _, e := range f.ends {
-		inputs = append(inputs, stepInput{e.step, nil})
+		inputs = append(inputs, stepInput{from: e.step})
 		if c.graph != nil {
 			edges = append(edges, actors.Forward(e.node))
 		}

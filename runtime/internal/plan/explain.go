@@ -18,12 +18,15 @@ type step struct {
 type stepInput struct {
 	from *step
 	keys []string
+	side bool // what from leaves out
 }
 
 func (c *compiler) step(name, text string, parallelism int, in ...stepInput) *step {
 	s := &step{name: name, text: text, parallelism: parallelism, in: in}
 	for _, i := range in {
-		i.from.readers++
+		if !i.side {
+			i.from.readers++
+		}
 	}
 	c.out.steps = append(c.out.steps, s)
 	return s
@@ -53,6 +56,7 @@ func (c *Compiled) Explain(extended bool) string {
 	} else {
 		section("Sink "+sink, c.Delivery.String()+"\n")
 	}
+	c.explainSides(section)
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
@@ -84,7 +88,7 @@ func (c *Compiled) stages() string {
 	stage := map[*step]int{}
 	var lists [][]*step
 	for _, s := range c.steps {
-		if len(s.in) == 1 && s.in[0].keys == nil && s.in[0].from.readers == 1 {
+		if len(s.in) == 1 && s.in[0].keys == nil && !s.in[0].side && s.in[0].from.readers == 1 {
 			at := stage[s.in[0].from]
 			if head := lists[at][0]; s.parallelism == 0 || s.parallelism == head.parallelism {
 				stage[s] = at

@@ -260,10 +260,7 @@ func (a *analyzer) join(r *sql.Join) Node {
 		j.On = a.condition(r.On, scopeOf(j), "ON", nil)
 	}
 	for _, u := range r.Using {
-		for _, side := range []Node{left, right} {
-			_, err := scopeOf(side).Lookup([]sql.Ident{u})
-			a.report(err)
-		}
+		a.using(j, u)
 	}
 	if r.Kind == sql.LeftSemiJoin || r.Kind == sql.LeftAntiJoin {
 		j.cols = left.Columns()
@@ -272,6 +269,31 @@ func (a *analyzer) join(r *sql.Join) Node {
 		j.cols = mergeUsing(left.Columns(), j.cols[len(left.Columns()):], r.Using)
 	}
 	return j
+}
+
+// using adds the equality of a column of USING to the condition of a join.
+func (a *analyzer) using(j *Join, u sql.Ident) {
+	var sides []expr.Node
+	for _, side := range []Node{j.Left, j.Right} {
+		n, err := scopeOf(side).Lookup([]sql.Ident{u})
+		if err != nil {
+			a.report(err)
+			return
+		}
+		if c, ok := n.(*expr.Column); ok && side == j.Right {
+			n = expr.NewColumn(len(j.Left.Columns())+c.Index, c.Name, c.Of)
+		}
+		sides = append(sides, n)
+	}
+	equal, err := expr.Call("=", sides...)
+	if err == nil && j.On != nil {
+		equal, err = expr.Call("and", j.On, equal)
+	}
+	if err != nil {
+		a.report(fail(ClassAnalysis, u.Span, "USING ("+u.Name+"): "+err.Error()))
+		return
+	}
+	j.On = equal
 }
 
 // mergeUsing leaves out the columns of USING on the right-hand side.

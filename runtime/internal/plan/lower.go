@@ -177,7 +177,13 @@ func (a *aggregation) key(e expr.Node, name string) int {
 // prepare lays out the operator's input and configuration.
 func (c *compiler) prepare(n *Aggregate) (*aggregation, error) {
 	a := &aggregation{keys: map[string]int{}}
+	if n.KeepInput {
+		for i, col := range n.Input.Columns() {
+			a.key(expr.NewColumn(i, col.Name, col.Type), col.Name)
+		}
+	}
 	a.cfg = aggregate.Config{EventTimeKey: -1, Mode: aggregate.Mode(c.cfg.Mode), EmitInterval: c.cfg.emitInterval()}
+	a.cfg.KeyNames = keyNames(n)
 	for i, g := range n.Groups {
 		if g.Window != nil {
 			continue
@@ -262,9 +268,6 @@ func (c *compiler) aggregate(n *Aggregate) (flow, error) {
 	}
 	cfg := a.cfg
 	cfg.Input = in.schema
-	if c.cfg.OnLate != nil {
-		cfg.Late = c.cfg.OnLate(uid, in.schema)
-	}
 	op, err := aggregate.New(cfg)
 	if err != nil {
 		return flow{}, err
@@ -283,6 +286,7 @@ func (c *compiler) aggregate(n *Aggregate) (flow, error) {
 		}
 		return op
 	}})
+	c.late(n, e, cfg.Window != nil || cfg.EventTimeKey >= 0)
 	return flow{ends: []end{e}, schema: op.Schema(), final: true}, nil
 }
 

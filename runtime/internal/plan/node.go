@@ -183,6 +183,8 @@ type Aggregate struct {
 	Input  Node
 	Groups []Group
 	Calls  []AggCall
+	// KeepInput: rows that are left out as late are wanted with all columns of Input.
+	KeepInput bool
 }
 
 // Inputs returns the input.

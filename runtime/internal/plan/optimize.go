@@ -391,7 +391,7 @@ func collapse(n Node) Node {
 			return n.Input
 		}
 	case *Aggregate:
-		if in, ok := n.Input.(*Project); ok && mergeable(n, in) {
+		if in, ok := n.Input.(*Project); ok && !n.KeepInput && mergeable(n, in) {
 			out := mapExprs(n, func(e expr.Node) expr.Node { return substitute(e, in.Exprs) })
 			return collapse(withInputs(out, []Node{in.Input}))
 		}

@@ -165,6 +165,9 @@ func pruneGenerate(n *Generate, need []bool) (Node, []int) {
 // aggregation alone, not on what is above it.
 func pruneAggregate(n *Aggregate) (Node, []int) {
 	below := make([]bool, len(n.Input.Columns()))
+	for i := range below {
+		below[i] = n.KeepInput
+	}
 	reads(below, expressions(n)...)
 	in, moves := pruned(n.Input, below)
 	c := mapExprs(n, func(e expr.Node) expr.Node { return renumber(e, moves) })
