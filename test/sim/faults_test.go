@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -82,6 +83,26 @@ func matrix() (all []string) {
 		}
 	}
 	return append(all, "duplicate at src/read", "duplicate at src/ack", "duplicate at sink/commit", "reorder at edges", "reorder at sink/write")
+}
+
+// table shows how often each fault struck at each of the given points.
+func table(covered map[string]int, points []string, strikes func(effect, string) bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-26s", "")
+	for e := fails; e <= jumps; e++ {
+		fmt.Fprintf(&b, "%12s", e)
+	}
+	for _, p := range points {
+		fmt.Fprintf(&b, "\n%-26s", p)
+		for e := fails; e <= jumps; e++ {
+			if strikes(e, p) {
+				fmt.Fprintf(&b, "%12d", covered[e.String()+" at "+p])
+			} else {
+				fmt.Fprintf(&b, "%12s", "-")
+			}
+		}
+	}
+	return b.String()
 }
 
 func (r *run) planFault() plannedFault {

@@ -80,6 +80,7 @@ type run struct {
 	deaf     string        // the worker that does not return although the attempt ends
 	timeout  time.Duration // of an epoch
 	full     time.Duration // until when there is no space for another epoch
+	noSpace  bool          // so the latest check in this attempt said
 	blocked  bool          // the engine says so
 	crashed  bool
 	writing  []byte // the record in the hands of the store
@@ -281,6 +282,7 @@ func (r *run) startAttempt() {
 		return
 	}
 	r.attempt++
+	r.noSpace = false
 	r.fired, r.stopped, r.settle, r.delayed, r.blocked, r.ambush = 0, false, 0, false, false, false
 	ctx := context.Background()
 	store, err := r.disk.Open()
@@ -349,7 +351,8 @@ func (r *run) mayRewind() bool {
 // rewind goes back to an older epoch from time to time, as an operator does who
 // gives --restore-epoch.
 func (r *run) rewind(store epochs.Segments, stored *[]epochs.StoredRecord) error {
-	if !r.rewinds || len(*stored) < 2 || r.rng.IntN(3) > 0 {
+	asked := r.armed != nil && r.armed.point == "store/rewind" && r.mayRewind() // so that there is a fault
+	if len(*stored) < 2 || !asked && (!r.rewinds || r.rng.IntN(3) > 0) {
 		return nil
 	}
 	n := 1 + r.rng.IntN(len(*stored)-1)
@@ -642,7 +645,13 @@ func (r *run) storeFault(op string) error {
 		r.onDurable(r.writing)
 		r.afterRecord()
 	}
-	if op == memstore.OpCheck && r.w.now < r.full {
+	if r.noSpace && (op == memstore.OpPut || op == memstore.OpCommit) {
+		r.fail("an epoch is stored after the check before it has found no space")
+	}
+	if op == memstore.OpCheck {
+		r.noSpace = r.w.now < r.full
+	}
+	if r.noSpace && op == memstore.OpCheck {
 		return fmt.Errorf("no room for another epoch: %w", epochs.ErrNoSpace)
 	}
 	return r.point("store/" + op)
