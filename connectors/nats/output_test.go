@@ -40,6 +40,7 @@ type outputConfig struct {
 	atLeastOnce bool
 	offer       connectors.Offer     // when it is not at once
 	stash       *connectortest.Stash // of the attempt before
+	store       connectors.Stash     // instead of stash
 	keys        []int
 	subtasks    int
 	log         *slog.Logger
@@ -77,12 +78,15 @@ func tryOutput(t testing.TB, c outputConfig, kv ...string) *output {
 	if c.stash == nil {
 		c.stash = &connectortest.Stash{}
 	}
+	if c.store == nil {
+		c.store = c.stash
+	}
 	if c.incarnation == 0 {
 		c.incarnation = 77
 	}
 	com, err := s.Open(t.Context(), connectors.WriteRequest{
 		Query: "q", Sink: "out", Incarnation: messages.ID128{Hi: c.incarnation}, Attempt: max(c.attempt, 1), Schema: numbers(), Offer: c.offer,
-		Stash: c.stash, KeyColumns: c.keys,
+		Stash: c.store, KeyColumns: c.keys,
 	})
 	if err != nil {
 		t.Fatal(err)
