@@ -27,11 +27,12 @@ func (r *reader) Committed(_ context.Context, next connectors.Offset) error {
 
 // tidy removes finished files, each once. What cannot be removed stays and is
 // not read again; that is worth a warning, not a failed query.
-func (r *reader) tidy(done []identity) {
+func (r *reader) tidy(done []finished) {
 	if r.s.clean == "off" {
 		return
 	}
-	for _, f := range done {
+	for _, d := range done {
+		f := d.identity
 		if r.tidied[f] {
 			continue
 		}
@@ -39,19 +40,26 @@ func (r *reader) tidy(done []identity) {
 			r.tidied = map[identity]bool{}
 		}
 		r.tidied[f] = true
-		if err := r.s.remove(f); err != nil && !os.IsNotExist(err) && r.s.log != nil {
+		if err := r.s.remove(f); err != nil && !os.IsNotExist(err) {
 			r.s.log.Warn("a finished file could not be cleaned up", slog.String("file", f.Name), slog.String("clean_source", r.s.clean), slog.Any("error", err))
 		}
 	}
 	kept := map[identity]bool{} // forget what the offset has forgotten
 	for _, f := range done {
-		kept[f] = true
+		kept[f.identity] = true
 	}
 	r.tidied = kept
 }
 
 func (s *source) remove(f identity) error {
-	path := filepath.Join(s.base, filepath.FromSlash(f.Name))
+	path := s.pathOf(f.Name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if identityOf(f.Name, info) != f {
+		return nil // another file, or it goes on: that has not been read
+	}
 	if s.clean == "delete" {
 		return os.Remove(path)
 	}

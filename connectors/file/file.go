@@ -1,10 +1,11 @@
 // Package file reads rows from files and writes them to files.
 //
 // The source reads every file of a directory, of a glob pattern, or a single
-// one, line by line, and notices new files. Files must appear whole (written
-// elsewhere on the same file system and moved into place) and must not change
-// afterwards; one that does is an error, because its rows could not be read a
-// second time. Names that begin with "." or "_" are left alone. The position is
+// one, line by line, and notices new files. Files should appear whole (written
+// elsewhere on the same file system and moved into place) and not change
+// afterwards. One that grows is read on, half a line waits for its rest, and a
+// path that is given to another file is read anew, each with a warning; what
+// would lose or repeat a line is an error (watch.go). Names that begin with "." or "_" are left alone. The position is
 // the set of finished files and the place in the current one, so that a restart
 // reads each row once.
 //
@@ -27,7 +28,7 @@ import (
 func Connector() connectors.Connector {
 	return connectors.Connector{
 		Name: "file",
-		Doc: "Reads the lines of files, oldest file first, and writes part files. Files to be read must be moved into place whole and not change afterwards. " +
+		Doc: "Reads the lines of files, oldest file first, and writes part files. Files to be read should be moved into place whole and not change afterwards: those that grow are read on with a warning, and a change that would lose or repeat lines is an error. " +
 			"Directories named key=value fill the columns called key, for formats that name their fields.",
 		SourceOptions: []option.Option{
 			{Name: "path", Required: true, Doc: "File, directory or glob pattern to read."},

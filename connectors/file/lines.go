@@ -2,12 +2,20 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"hash/crc32"
 	"io"
 	"slices"
 
 	"github.com/streamd-io/streamd/connectors"
 )
+
+// errUnfinished says that the file ends within a record whose rest may still
+// come. Nothing of the record has been taken.
+var errUnfinished = errors.New("record not finished")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errTooLong says that a record is longer than max_record_size. The record's
 // beginning and its whole size are returned with it.
@@ -29,8 +37,13 @@ func (r *reader) record(dst *connectors.Rows) ([]byte, int64, error) {
 	begin := r.from - int(size)
 	for open {
 		more, n, err := r.line(true)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && r.settled() {
 			break // the decoder says what is missing
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, errUnfinished) {
+			r.from -= int(size)
+			r.sum = r.progress.Sum
+			return nil, 0, errUnfinished
 		}
 		size += n
 		begin = r.from - int(size) // line may have moved the bytes
@@ -55,8 +68,7 @@ func (r *reader) line(keep bool) ([]byte, int64, error) {
 	for {
 		if i := bytes.IndexByte(r.buf[scanned:], '\n'); i >= 0 {
 			end := scanned + i + 1
-			line := r.buf[r.from:end]
-			r.from = end
+			line := r.take(end)
 			if len(line)-1 > r.s.maxRecord {
 				return head(line), int64(len(line)), errTooLong
 			}
@@ -64,7 +76,11 @@ func (r *reader) line(keep bool) ([]byte, int64, error) {
 		}
 		scanned = len(r.buf)
 		if r.eof {
-			return r.lastLine()
+			if more, err := r.grown(); err != nil {
+				return nil, 0, err
+			} else if !more {
+				return r.lastLine()
+			}
 		}
 		if scanned-r.from > r.s.maxRecord {
 			return r.discard()
@@ -92,15 +108,22 @@ func (r *reader) lastLine() ([]byte, int64, error) {
 	if len(line) == 0 {
 		return nil, 0, io.EOF
 	}
-	// A file that is still being written would be cut in the middle of a line.
-	if err := r.check(); err != nil {
-		return nil, 0, err
+	if !r.settled() { // else a line that is being written would be cut in two
+		return nil, 0, errUnfinished
 	}
-	r.from = len(r.buf)
+	r.take(len(r.buf))
 	if len(line) > r.s.maxRecord {
 		return head(line), int64(len(line)), errTooLong
 	}
 	return trimEnd(line), int64(len(line)), nil
+}
+
+// take consumes the bytes of buf up to end.
+func (r *reader) take(end int) []byte {
+	b := r.buf[r.from:end]
+	r.from = end
+	r.sum = crc32.Update(r.sum, castagnoli, b)
+	return b
 }
 
 // more reads on.
@@ -108,6 +131,7 @@ func (r *reader) more() error {
 	r.buf = slices.Grow(r.buf, readSize)
 	n, err := r.file.Read(r.buf[len(r.buf):cap(r.buf)])
 	r.buf = r.buf[:len(r.buf)+n]
+	r.pos += int64(n)
 	if err == io.EOF {
 		r.eof = true
 		return nil
@@ -126,13 +150,16 @@ func (r *reader) discard() ([]byte, int64, error) {
 	for {
 		i := bytes.IndexByte(r.buf[r.from:], '\n')
 		if i >= 0 {
-			r.from += i + 1
+			r.take(r.from + i + 1)
 			return begin, size + int64(i) + 1, errTooLong
 		}
 		size += int64(len(r.buf) - r.from)
+		r.take(len(r.buf))
 		r.buf, r.from = r.buf[:0], 0
 		if r.eof {
-			return begin, size, errTooLong
+			if more, err := r.grown(); err != nil || !more {
+				return begin, size, cmp.Or(err, errTooLong)
+			}
 		}
 		if err := r.more(); err != nil {
 			return nil, 0, err

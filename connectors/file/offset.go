@@ -12,27 +12,39 @@ import (
 
 // progress is what has been read. Its JSON form is the offset.
 type progress struct {
-	Done []identity `json:"done"`
-	// Current is the file being read and At the position of the next record in it.
+	Done []finished `json:"done"`
+	// Current is the file being read, At the position of the next record in it, Sum
+	// the checksum of what is before that, and Gen how often the path was given to
+	// another file.
 	Current *identity `json:"current,omitempty"`
 	At      int64     `json:"at,omitempty"`
+	Sum     uint32    `json:"sum,omitempty"`
+	Gen     int       `json:"gen,omitempty"`
 	// Newest is the latest modification time of all finished files.
 	Newest int64 `json:"newest"`
 
-	names map[string]identity // of Done
+	names map[string]finished // of Done
+	old   map[string]bool     // files beyond max_file_age that are known
 	// done is the JSON text of Done without its end: it grows long and changes
 	// rarely, while the position changes with every Read.
 	done []byte
 }
 
+// finished is a file that was read to its end.
+type finished struct {
+	identity
+	Sum uint32 `json:"sum"` // of its content
+	Gen int    `json:"gen,omitempty"`
+}
+
 func newProgress(from connectors.Offset) (*progress, error) {
-	p := &progress{}
+	p := &progress{old: map[string]bool{}}
 	if from != nil {
 		if err := json.Unmarshal(from, p); err != nil {
 			return nil, fault.Wrap(fault.Config, err, "file source: the offset in the checkpoint is not one of this source")
 		}
 	}
-	p.names = make(map[string]identity, len(p.Done))
+	p.names = make(map[string]finished, len(p.Done))
 	for _, f := range p.Done {
 		p.names[f.Name] = f
 	}
@@ -70,6 +82,8 @@ func (p *progress) append(dst connectors.Offset, current []byte) connectors.Offs
 	if p.Current != nil {
 		dst = append(append(dst, `,"current":`...), current...)
 		dst = strconv.AppendInt(append(dst, `,"at":`...), p.At, 10)
+		dst = strconv.AppendUint(append(dst, `,"sum":`...), uint64(p.Sum), 10)
+		dst = strconv.AppendInt(append(dst, `,"gen":`...), int64(p.Gen), 10)
 	}
 	return append(dst, '}')
 }
@@ -82,43 +96,42 @@ func (p *progress) horizon(maxAge time.Duration) (int64, bool) {
 // finish moves the current file to the finished ones and forgets those that
 // are too old.
 func (p *progress) finish(maxAge time.Duration) error {
-	f := *p.Current
-	p.Current, p.At = nil, 0
+	f := finished{identity: *p.Current, Sum: p.Sum, Gen: p.Gen}
+	p.Current, p.At, p.Sum, p.Gen = nil, 0, 0, 0
 	p.Newest = max(p.Newest, f.Time)
 	p.Done = append(p.Done, f)
 	p.names[f.Name] = f
 	limit, limited := p.horizon(maxAge)
-	if !limited || !slices.ContainsFunc(p.Done, func(d identity) bool { return d.Time < limit }) {
+	if !limited || !slices.ContainsFunc(p.Done, func(d finished) bool { return d.Time < limit }) {
 		return p.encodeOne(len(p.Done) - 1)
 	}
-	p.Done = slices.DeleteFunc(p.Done, func(d identity) bool {
+	p.Done = slices.DeleteFunc(p.Done, func(d finished) bool {
 		if d.Time >= limit {
 			return false
 		}
 		delete(p.names, d.Name)
+		p.old[d.Name] = true
 		return true
 	})
 	return p.encode()
 }
 
-// pending returns those of the listed files that are to be read, in order. It
-// fails when a finished file has changed.
-func (p *progress) pending(files []found, maxAge time.Duration) ([]found, error) {
-	limit, limited := p.horizon(maxAge)
-	var todo []found
-	for _, f := range files {
-		if done, ok := p.names[f.Name]; ok {
-			if done != f.identity {
-				return nil, changed(done, f.identity, "it has been read")
-			}
-			continue
+// again takes a finished file out of Done, since it is read again.
+func (p *progress) again(name string) error {
+	delete(p.names, name)
+	p.Done = slices.DeleteFunc(p.Done, func(d finished) bool { return d.Name == name })
+	return p.encode()
+}
+
+// touched notes that a finished file has another modification time.
+func (p *progress) touched(f identity) error {
+	for i := range p.Done {
+		if p.Done[i].Name == f.Name {
+			p.Done[i].identity = f
+			p.names[f.Name] = p.Done[i]
 		}
-		if limited && f.Time < limit || p.Current != nil && f.Name == p.Current.Name {
-			continue
-		}
-		todo = append(todo, f)
 	}
-	return todo, nil
+	return p.encode()
 }
 
 func changed(was, is identity, when string) error {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -29,6 +28,8 @@ type reader struct {
 	maxRows  int
 	reported bool      // that it is caught up
 	listed   time.Time // modification time of the directory when it was listed
+	// listedAt is when that was and listCost how long it took, on the monotonic clock.
+	listedAt, listCost time.Duration
 	// tidied are the finished files that clean_source has dealt with. Only
 	// Committed uses it after Open.
 	tidied map[identity]bool
@@ -37,11 +38,17 @@ type reader struct {
 	file    *os.File
 	found   found
 	origin  messages.ID128
+	begun   bool   // header and origin are set
 	current []byte // JSON text of its identity
 	header  []byte // its first line
+	warned  bool   // that it grows
+	// changedAt is when it was last seen to change, on the monotonic clock.
+	changedAt time.Duration
 	// buf holds the bytes of the file from progress.At on, as far as they are read.
 	buf  []byte
-	from int // consumed part of buf
+	from int    // consumed part of buf
+	pos  int64  // where the file is: behind buf
+	sum  uint32 // checksum of what is consumed
 	eof  bool
 	meta connectors.Meta
 }
@@ -64,7 +71,7 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 	if err != nil {
 		return nil, err
 	}
-	if r.queue, err = p.pending(files, own.maxAge); err != nil {
+	if r.queue, err = r.pending(files, true); err != nil {
 		return nil, err
 	}
 	if p.Current != nil {
@@ -78,50 +85,88 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 
 // resume opens the file that the offset is in.
 func (r *reader) resume(files []found) error {
+	p := r.progress
 	for _, f := range files {
-		if f.Name != r.progress.Current.Name {
+		if f.Name != p.Current.Name {
 			continue
 		}
-		if f.identity != *r.progress.Current {
-			return changed(*r.progress.Current, f.identity, "a part of it has been read")
+		f.at, f.sum, f.gen = p.At, p.Sum, p.Gen
+		if f.identity != *p.Current {
+			same := f.Size > p.Current.Size
+			if same {
+				var err error
+				if same, err = r.s.begins(f.Name, p.At, p.Sum); err != nil {
+					return err
+				}
+			}
+			if !same {
+				return changed(*p.Current, f.identity, "a part of it has been read")
+			}
+			r.s.log.Warn("a file has grown since a part of it was read; it should be moved into place whole", "file", f.Name, "size", f.Size, "before", p.Current.Size)
 		}
-		return r.open(f, r.progress.At)
+		return r.open(f)
 	}
-	return fault.New(fault.Config, "file source: %s is gone, but only %d of its %d bytes have been read; put it back", r.progress.Current.Name, r.progress.At, r.progress.Current.Size)
+	return fault.New(fault.Config, "file source: %s is gone, but only %d of its %d bytes have been read; put it back", p.Current.Name, p.At, p.Current.Size)
 }
 
-// open starts reading f at a position.
-func (r *reader) open(f found, at int64) error {
-	path := filepath.Join(r.s.base, filepath.FromSlash(f.Name))
+// open starts reading a file. One that has vanished is passed over.
+func (r *reader) open(f found) error {
+	path := r.s.pathOf(f.Name)
 	if err := r.checkColumns(f); err != nil {
 		return err
 	}
 	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.Restart, "file source: %s vanished before it was read", path)
+	if errors.Is(err, fs.ErrNotExist) && f.at == 0 {
+		r.s.log.Warn("a file vanished before it was read", "file", f.Name)
+		return nil
 	}
 	if err != nil {
 		return accessError(path, err)
 	}
-	r.file, r.found, r.origin = file, f, f.id(r.s.path)
-	r.progress.Current, r.progress.At = &r.found.identity, 0
+	r.file, r.found = file, f
+	if f.again {
+		if err := r.progress.again(f.Name); err != nil {
+			return err
+		}
+	}
+	r.progress.Current, r.progress.At, r.progress.Sum, r.progress.Gen = &r.found.identity, f.at, f.sum, f.gen
+	r.begun, r.warned, r.changedAt = false, false, r.s.clock.Mono()
+	r.rewind(0, 0)
+	info, err := file.Stat()
+	if err != nil {
+		return accessError(path, err)
+	}
+	if f.at == 0 { // nothing has been read: it is what it is now
+		r.found.identity = identityOf(f.Name, info)
+	}
+	return r.encodeCurrent()
+}
+
+func (r *reader) encodeCurrent() (err error) {
+	r.current, err = json.Marshal(r.found.identity)
+	return fault.Wrap(fault.Internal, err, "file source: encode the offset")
+}
+
+// rewind forgets what was read ahead; pos is where the file is.
+func (r *reader) rewind(pos int64, sum uint32) {
 	r.buf, r.from, r.eof = r.buf[:0], 0, false
-	if r.current, err = json.Marshal(f.identity); err != nil {
-		return fault.Wrap(fault.Internal, err, "file source: encode the offset")
-	}
-	if err := r.check(); err != nil {
-		return err
-	}
+	r.pos, r.sum = pos, sum
+}
+
+// begin reads the first line of a file, by which decoders know columns, and goes
+// to where reading begins.
+func (r *reader) begin() error {
 	line, _, err := r.line(false)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errTooLong) {
 		return err
 	}
 	r.header = append(r.header[:0], line...)
-	r.buf, r.from, r.eof = r.buf[:0], 0, false
-	if _, err := file.Seek(at, io.SeekStart); err != nil {
-		return accessError(path, err)
+	r.origin = lineage(r.s.path, r.found.Name, r.found.gen, r.header)
+	if _, err := r.file.Seek(r.found.at, io.SeekStart); err != nil {
+		return accessError(r.found.Name, err)
 	}
-	r.progress.At = at
+	r.rewind(r.found.at, r.found.sum)
+	r.begun = true
 	return nil
 }
 
@@ -138,19 +183,6 @@ func (r *reader) checkColumns(f found) error {
 	return nil
 }
 
-// check makes sure that the open file is still the one that was listed.
-func (r *reader) check() error {
-	info, err := r.file.Stat()
-	if err != nil {
-		return accessError(r.found.Name, err)
-	}
-	is := identity{r.found.Name, info.Size(), info.ModTime().UnixNano()}
-	if is != r.found.identity {
-		return changed(r.found.identity, is, "it was found")
-	}
-	return nil
-}
-
 // Read implements connectors.Reader.
 func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 	for {
@@ -160,9 +192,10 @@ func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 		if r.file == nil && len(r.queue) > 0 {
 			f := r.queue[0]
 			r.queue = r.queue[1:]
-			if err := r.open(f, 0); err != nil {
+			if err := r.open(f); err != nil {
 				return err
 			}
+			continue
 		}
 		if r.file == nil {
 			if done, err := r.idle(ctx, dst); done {
@@ -171,11 +204,18 @@ func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 			continue
 		}
 		r.reported = false
-		if err := r.records(dst); err != nil {
+		err := r.records(dst)
+		waits := errors.Is(err, errUnfinished)
+		if err != nil && !waits {
 			return err
 		}
 		if dst.Payloads == 0 {
-			continue // an empty file
+			if waits {
+				if err := r.pause(ctx); err != nil {
+					return err
+				}
+			}
+			continue // an empty file, or half a record
 		}
 		dst.Next = r.progress.append(dst.Next[:0], r.current)
 		dst.Status = connectors.Status{State: connectors.Reading, Lag: -1}
@@ -197,46 +237,31 @@ func (r *reader) idle(ctx context.Context, dst *connectors.Rows) (done bool, err
 		r.reported = true
 		return true, nil
 	}
+	err = r.pause(ctx)
+	return err != nil, err
+}
+
+// pause waits for something to change outside.
+func (r *reader) pause(ctx context.Context) error {
 	ready := make(chan struct{})
 	stop := r.s.clock.AfterFunc(r.s.poll, func() { close(ready) })
 	defer stop()
 	select {
 	case <-ctx.Done():
-		return true, ctx.Err()
+		return ctx.Err()
 	case <-ready:
-		return false, nil
+		return nil
 	}
-}
-
-// settled is how long after its last change a directory is still listed at
-// every look: its modification time is only so exact.
-const settled = 2 * time.Second
-
-// look queues new files. A plain directory is only listed when it has changed.
-func (r *reader) look() error {
-	var modified time.Time
-	if r.s.pattern == "" && !r.s.nested {
-		info, err := os.Stat(r.s.base)
-		if err != nil {
-			return accessError(r.s.base, err)
-		}
-		modified = info.ModTime()
-		if modified.Equal(r.listed) && r.s.clock.Now().Sub(modified) > settled {
-			return nil
-		}
-	}
-	files, err := r.s.list()
-	if err != nil {
-		return err
-	}
-	r.listed = modified
-	r.queue, err = r.progress.pending(files, r.s.maxAge)
-	return err
 }
 
 // records reads records of the current file into dst, and closes the file at
 // its end.
 func (r *reader) records(dst *connectors.Rows) error {
+	if !r.begun {
+		if err := r.begin(); err != nil {
+			return err
+		}
+	}
 	dst.SetOrigin(r.origin)
 	isHeader, err := dst.Header(r.header)
 	if err != nil {
@@ -253,7 +278,7 @@ func (r *reader) records(dst *connectors.Rows) error {
 			return err
 		}
 		if start == 0 && isHeader || !tooLong && len(bytes.TrimSpace(rec)) == 0 && dst.SkipsBlank() {
-			r.progress.At += size
+			r.advance(size)
 			continue
 		}
 		r.describe(start)
@@ -266,10 +291,13 @@ func (r *reader) records(dst *connectors.Rows) error {
 		if err != nil {
 			return err
 		}
-		r.progress.At += size
+		r.advance(size)
 	}
 	return nil
 }
+
+// advance moves the position behind a record.
+func (r *reader) advance(size int64) { r.progress.At, r.progress.Sum = r.progress.At+size, r.sum }
 
 // describe sets meta for the record at a position.
 func (r *reader) describe(start int64) {
@@ -302,17 +330,6 @@ func (r *reader) fill(b *messages.Builder) {
 			c.AppendNull()
 		}
 	}
-}
-
-// finish closes the current file.
-func (r *reader) finish() error {
-	if err := r.check(); err != nil {
-		return err
-	}
-	if err := r.closeFile(); err != nil {
-		return err
-	}
-	return r.progress.finish(r.s.maxAge)
 }
 
 func (r *reader) closeFile() error {

@@ -53,6 +53,9 @@ func newSource(_ context.Context, c connectors.SourceConfig) (connectors.Source,
 		maxRecord: int(c.Options.Bytes("max_record_size")), clock: c.Env.Clock, log: c.Env.Log,
 		newest: c.Options.Bool("latest_first"), clean: c.Options.Enum("clean_source"),
 	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
 	if s.newest {
 		s.maxAge = 0 // else the older files would be too old by the time they are read
 	}
@@ -109,6 +112,12 @@ func (s *source) Partitions(context.Context) ([]string, error) {
 // found is a file that can be read.
 type found struct {
 	identity
+	// at is where reading begins, with the checksum of what is before it; gen is how
+	// often the path was given to another file; again says that it had been finished.
+	at      int64
+	sum     uint32
+	gen     int
+	again   bool
 	columns []pathColumn
 }
 
@@ -121,17 +130,25 @@ type identity struct {
 
 func (f identity) modified() messages.EventTime { return messages.EventTime(f.Time / 1000) }
 
-// id is the identity of the file for lineage.
-func (f identity) id(base string) messages.ID128 {
+func identityOf(name string, info fs.FileInfo) identity {
+	return identity{name, info.Size(), info.ModTime().UnixNano()}
+}
+
+// lineage is the identity of a file's rows. It stays the same while the file
+// grows, and differs between files that had the same path one after the other.
+func lineage(base, name string, gen int, firstLine []byte) messages.ID128 {
 	h := sha256.New()
-	for _, part := range []string{"file", base, f.Name} {
-		h.Write([]byte(part)) // never fails
-		h.Write([]byte{0})
+	for _, part := range [][]byte{[]byte("file 2"), []byte(base), []byte(name), firstLine} {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // never fails
+		h.Write(part)
 	}
-	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(f.Size)), uint64(f.Time)))
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(gen)))
 	sum := h.Sum(nil)
 	return messages.ID128{Hi: binary.BigEndian.Uint64(sum), Lo: binary.BigEndian.Uint64(sum[8:])}
 }
+
+// pathOf is the path of a file in the file system.
+func (s *source) pathOf(name string) string { return filepath.Join(s.base, filepath.FromSlash(name)) }
 
 // pathColumn is a column filled from a key=value directory.
 type pathColumn struct {
@@ -274,6 +291,6 @@ func (s *source) add(path string, info fs.FileInfo, columns []pathColumn, files 
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "file source: %s", path)
 	}
-	*files = append(*files, found{identity{filepath.ToSlash(rel), info.Size(), info.ModTime().UnixNano()}, columns})
+	*files = append(*files, found{identity: identityOf(filepath.ToSlash(rel), info), columns: columns})
 	return nil
 }

@@ -240,7 +240,6 @@ func TestFilesThatChangeAreNamed(t *testing.T) {
 		change func(*tree)
 		want   string
 	}{
-		{"a finished file that grew", func(tr *tree) { tr.put("a.txt", "1\n2\n3\n", time.Hour) }, "a.txt changed after it has been read (size 6"},
 		{"a file in the middle of reading that was replaced", func(tr *tree) { tr.put("b.txt", "4\n9\n", time.Minute) }, "b.txt changed after a part of it has been read"},
 		{"a file in the middle of reading that shrank", func(tr *tree) { tr.put("b.txt", "4\n", 0) }, "b.txt changed after a part of it has been read"},
 		{"a file in the middle of reading that is gone", func(tr *tree) { must(tr.t, os.Remove(filepath.Join(tr.dir, "b.txt"))) }, "b.txt is gone, but only 2 of its 4 bytes"},
@@ -260,19 +259,6 @@ func TestFilesThatChangeAreNamed(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a file that grows while it is read", func(t *testing.T) {
-		tr := newTree(t, text.Format(), value)
-		tr.put("a.txt", "1\nhalf a li", time.Hour)
-		r, err := connectortest.Open(t.Context(), tr.source(), connectors.ReadRequest{Partition: partitionName, MaxRows: 1}, tr.decoder(), 0)
-		must(t, err)
-		defer func() { must(t, r.Close()) }()
-		must(t, r.Read(t.Context()))
-		tr.put("a.txt", "1\nhalf a line", 0)
-		err = r.Read(t.Context())
-		if fault.KindOf(err) != fault.Config || err == nil || len(r.Records) != 1 {
-			t.Errorf("got error %v and %d rows, want a config error and no half line", err, len(r.Records))
-		}
-	})
 }
 
 func TestMaxFileAge(t *testing.T) {
