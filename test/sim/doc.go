@@ -12,6 +12,7 @@
 //
 //	go test ./test/sim                       # the usual seeds
 //	SIM_SEEDS=1000000 go test -timeout 2h ./test/sim   # make sim
+//	SIM_FIRST=N ...                          # from another seed on than 0
 //	SIM_SEED=17 go test -v ./test/sim        # one, with its story
 //	SIM_MUTANTS=1 go test -run Mutants -v ./test/sim
 //

@@ -64,13 +64,10 @@ var late = []string{"sink/commit", "sink/publish", "sink/publish/done", "sink/co
 
 // strikes tells whether a fault can strike at a point.
 func strikes(e effect, point string) bool {
-	switch e {
-	case panics:
-		return !slices.Contains(outside, point)
-	case hangs: // an operator that hangs is not to be cured within the process
-		return !slices.Contains(outside, point) && point != "op/process"
+	if slices.Contains(outside, point) {
+		return e != panics && e != hangs
 	}
-	return true
+	return e != hangs || point != "op/process" // an operator that hangs is not to be cured within the process
 }
 
 // matrix lists each pair of a fault and a boundary as coverage counts it.

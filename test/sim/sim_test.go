@@ -147,6 +147,14 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	first := old(t)
+	from := uint64(0) // SIM_FIRST lets several machines share the work
+	if s := os.Getenv("SIM_FIRST"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatalf("SIM_FIRST=%q: %v", s, err)
+		}
+		from = n
+	}
 	total := len(first) + seeds(t)
 	most := int64(5) // failures to show
 	if os.Getenv("SIM_FAILURES") == "1" {
@@ -168,7 +176,7 @@ func TestSeeds(t *testing.T) {
 				if i >= total || failed.Load() >= most {
 					return
 				}
-				seed := uint64(i - len(first))
+				seed := from + uint64(i-len(first))
 				if i < len(first) {
 					seed = first[i]
 				}
