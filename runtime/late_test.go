@@ -181,14 +181,19 @@ func TestLateRowsAcrossRuns(t *testing.T) {
 // TestRowsOfFlushedWindowsAreLate: flush_at_end moves the watermark to the end of
 // the last window it has closed, and no further.
 func TestRowsOfFlushedWindowsAreLate(t *testing.T) {
+	for _, parallelism := range []int{1, 3} {
+		t.Run(fmt.Sprint("parallelism ", parallelism), func(t *testing.T) { testFlushed(t, parallelism) })
+	}
+}
+
+func testFlushed(t *testing.T, parallelism int) {
 	s := &stamped{}
 	src, out, late := s.source(t), memory.NewSink(), memory.NewSink()
 	dir := t.TempDir()
 	at := func(sec int) time.Time { return epochStart.Add(time.Duration(sec) * time.Second) }
 	runs := []struct {
-		rows       [][]any
-		out, ids   []int64 // counts of the windows that come, ids of late rows
-		everything string
+		rows     [][]any
+		out, ids []int64 // counts of the windows that come, ids of late rows
 	}{
 		{rows: [][]any{{int64(0), int64(1), at(1)}, {int64(1), int64(1), at(12)}}, out: []int64{1, 1}},
 		{rows: [][]any{{int64(2), int64(1), at(5)}, {int64(3), int64(1), at(19)}, {int64(4), int64(1), at(20)}}, out: []int64{1}, ids: []int64{2, 3}},
@@ -198,7 +203,7 @@ func TestRowsOfFlushedWindowsAreLate(t *testing.T) {
 		add(t, src, r.rows...)
 		before, lateBefore := len(out.Rows()), len(late.Rows())
 		x := s.session(t, dir, src, out, late)
-		runToEnd(t, x, fmt.Sprintf(countLate, "true", 1), "q")
+		runToEnd(t, x, fmt.Sprintf(countLate, "true", parallelism), "q")
 		if err := x.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -230,10 +230,14 @@ func (b *block) inspect(s *sql.Select, order []sql.SortItem, f func(sql.Expr) bo
 // findWindow looks for calls of window(): all must be the same.
 func (b *block) findWindow(s *sql.Select, order []sql.SortItem) {
 	b.names = scopeOf(b.in)
+	sessions := false
 	b.inspect(s, order, func(e sql.Expr) bool {
 		c, ok := e.(*sql.Call)
 		if ok && callName(c) == "session_window" {
-			b.a.report(notYet(c.Span, "session_window()")) // before columns of it are missed
+			if !sessions { // before columns of it are missed
+				b.a.report(notYet(c.Span, "session_window()"))
+			}
+			sessions = true
 			return false
 		}
 		if !ok || callName(c) != "window" || c.Over != nil {

@@ -176,8 +176,29 @@ func originOf(e expr.Node, n Node) expr.Node {
 		}
 		cols := make([]expr.Node, len(n.Columns()))
 		for i, c := range n.Columns() {
-			cols[i] = expr.NewColumn(i, strings.ToLower(c.Name), c.Type)
+			cols[i] = expr.NewColumn(i, columnOrigin(n, i), c.Type)
 		}
 		return substitute(e, cols)
 	}
+}
+
+// columnOrigin names a column of a node whose columns are not those of its input.
+func columnOrigin(n Node, i int) string {
+	g, ok := n.(*Generate)
+	if !ok {
+		return strings.ToLower(n.Columns()[i].Name)
+	}
+	keep := g.Keep
+	if keep == nil {
+		keep = upTo(len(g.Input.Columns()))
+	}
+	if i < len(keep) {
+		c := g.Input.Columns()[keep[i]]
+		return originOf(expr.NewColumn(keep[i], c.Name, c.Type), g.Input).String()
+	}
+	name := "generated#" + itoa(i-len(keep)) + "(" + originOf(g.Arg, g.Input).String()
+	if g.Window != nil {
+		name += ", " + g.Window.String()
+	}
+	return name + ")"
 }

@@ -15,7 +15,7 @@ func stateCatalog(t *testing.T) *testCatalog {
 	cat := &testCatalog{}
 	for _, name := range []string{"s", "s2"} {
 		cat.add(name, &Table{
-			Name: name, Schema: schemaOf(t, "a bigint, b int, name string, ts timestamp"), Streaming: true,
+			Name: name, Schema: schemaOf(t, "a bigint, b int, c bigint, name string, ts timestamp"), Streaming: true,
 			Watermark: &WatermarkDecl{Column: "ts", Delay: 1e9},
 		})
 	}
@@ -96,6 +96,10 @@ func TestCheckState(t *testing.T) {
 		{"the window is of another size", "SELECT a, count(*) FROM s GROUP BY a, window(ts, '20 seconds')", Append, ClassStateSchema},
 		{"a key is added", "SELECT a, count(*) FROM s GROUP BY a, b, window(ts, '10 seconds')", Append, ClassStateSchema},
 		{"a key is of another type", "SELECT name, count(*) FROM s GROUP BY name, window(ts, '10 seconds')", Append, ClassStateSchema},
+		{"a key is another column of the same type", "SELECT c, count(*) FROM s GROUP BY c, window(ts, '10 seconds')", Append, ClassStateSchema},
+		{"a key is another expression of the same type", "SELECT a + 1, count(*) FROM s GROUP BY a + 1, window(ts, '10 seconds')", Append, ClassStateSchema},
+		{"a column is renamed", "SELECT a AS x, window.start AS y, count(*) AS z FROM s GROUP BY a, window(ts, '10 seconds')", Append, ""},
+		{"a column is renamed in a subquery", "SELECT k, count(*) AS n FROM (SELECT A AS k, ts AS at FROM s WHERE b > 2) x GROUP BY k, window(at, '10 seconds')", Append, ""},
 		{"an aggregate is added", "SELECT a, count(*), max(b) FROM s GROUP BY a, window(ts, '10 seconds')", Append, ClassStateSchema},
 		{"an aggregate is another one", "SELECT a, max(b) FROM s GROUP BY a, window(ts, '10 seconds')", Append, ClassStateSchema},
 		{"the aggregation is gone", "SELECT a FROM s", Append, ClassState},
