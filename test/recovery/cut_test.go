@@ -1,14 +1,17 @@
 package recovery
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/badgerstore"
+	"github.com/streamd-io/streamd/epochs/catalogstore"
 )
 
 // cut is what a commit record says about the input.
@@ -31,28 +34,28 @@ func (c *cut) combined() int64 {
 	return wm
 }
 
+// late is how many rows the operators have dropped as late.
+func (c *cut) late() int {
+	n := uint64(0)
+	for _, o := range c.record.Counters {
+		n += o.Late
+	}
+	return int(n)
+}
+
 // readCut reads the newest commit record of a query from a copy of its store:
 // the child shall find what the killed one has left, not what a reader made of it.
 func (r *rig) readCut(query string) *cut {
 	r.t.Helper()
-	from := filepath.Join(r.dir, "queries", query, "state")
-	if _, err := os.Stat(from); err != nil {
+	s, done := r.openCopy(query)
+	if s == nil {
 		return nil // the child was killed before it had made it
 	}
-	dir := filepath.Join(r.t.TempDir(), "state")
-	if text, err := exec.Command("cp", "-r", "--sparse=always", from, dir).CombinedOutput(); err != nil {
-		r.t.Fatalf("copy %s: %v\n%s", from, err, text)
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // temporary
-	s, err := badgerstore.Open(r.t.Context(), dir, badgerstore.Options{})
-	if err != nil {
-		r.t.Fatalf("open the store of %s after a kill: %v", query, err)
-	}
-	defer s.Close() //nolint:errcheck // a copy
 	records, _, err := s.Committed(r.t.Context())
 	if err != nil {
 		r.t.Fatalf("commit records of %s after a kill: %v", query, err)
 	}
+	done()
 	if len(records) == 0 {
 		return nil
 	}
@@ -78,6 +81,50 @@ func (r *rig) readCut(query string) *cut {
 		c.rows += src.Rows
 	}
 	return c
+}
+
+// openCopy opens a copy of the store of a query: its own, or the catalog that
+// queries without state share.
+func (r *rig) openCopy(query string) (s epochs.Segments, done func()) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	from := filepath.Join(r.dir, "queries", query, "state")
+	_, err := os.Stat(from)
+	own := err == nil
+	if !own {
+		from = filepath.Join(r.dir, "catalog")
+		if _, err := os.Stat(from); err != nil {
+			return nil, nil
+		}
+	}
+	dir := filepath.Join(r.t.TempDir(), "state")
+	if text, err := exec.Command("cp", "-r", "--sparse=always", from, dir).CombinedOutput(); err != nil {
+		r.t.Fatalf("copy %s: %v\n%s", from, err, text)
+	}
+	open := func(ctx context.Context) (epochs.Segments, error) {
+		return badgerstore.Open(ctx, dir, badgerstore.Options{})
+	}
+	closers := []io.Closer{}
+	if own {
+		s, err = open(ctx)
+	} else {
+		c := catalogstore.New(open)
+		s, err = c.Open(ctx, query)
+		closers = append(closers, c)
+	}
+	if err != nil {
+		r.t.Fatalf("open the store of %s after a kill: %v", query, err)
+	}
+	return s, func() {
+		for _, c := range append([]io.Closer{s}, closers...) {
+			if err := c.Close(); err != nil {
+				r.t.Fatalf("close a copy of the store of %s: %v", query, err)
+			}
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 // inspect checks the newest commit record of a lane whose child is dead: it

@@ -23,8 +23,10 @@ type feed struct {
 	r    *rig
 	rng  *rand.Rand
 	js   jetstream.JetStream
-	rate int // rows per second
-	stop context.CancelFunc
+	rate int                // rows per second
+	stop context.CancelFunc // ends the feed behind the row it is at
+	drop context.CancelFunc // gives that row up as well
+	life context.Context    //nolint:containedctx // ended by drop
 	done sync.WaitGroup
 
 	// For the publishing goroutine, or for the test once it has ended.
@@ -38,8 +40,9 @@ type feed struct {
 // startFeed publishes until halt.
 func startFeed(r *rig, rate int) *feed {
 	_, js := r.srv.connect()
-	ctx, cancel := context.WithCancel(r.t.Context())
-	f := &feed{r: r, rng: rand.New(rand.NewPCG(r.rng.Uint64(), 2)), js: js, rate: rate, stop: cancel}
+	life, drop := context.WithCancel(r.t.Context())
+	ctx, stop := context.WithCancel(life)
+	f := &feed{r: r, rng: rand.New(rand.NewPCG(r.rng.Uint64(), 2)), js: js, rate: rate, stop: stop, drop: drop, life: life}
 	f.log.init()
 	f.done.Go(func() { f.run(ctx) })
 	return f
@@ -55,7 +58,7 @@ func (f *feed) run(ctx context.Context) {
 		owed = min(owed+now.Sub(last).Seconds()*float64(f.rate), float64(f.rate)) // at most a second's worth
 		last = now
 		for ; owed >= 1 && ctx.Err() == nil; owed-- {
-			f.publish(ctx, f.next())
+			f.publish(f.next())
 		}
 	}
 }
@@ -79,8 +82,8 @@ func (f *feed) next() row {
 }
 
 // publish sends a row until the server has it; the message id makes a repeated
-// attempt harmless. A row that was cut off is sent again by halt.
-func (f *feed) publish(ctx context.Context, x row) {
+// attempt harmless.
+func (f *feed) publish(x row) {
 	data, err := json.Marshal(x)
 	if err != nil {
 		panic(err) // the type has no values that cannot be encoded
@@ -88,7 +91,7 @@ func (f *feed) publish(ctx context.Context, x row) {
 	m := nats.NewMsg(fmt.Sprintf("in.%d", x.Part))
 	m.Data = data
 	for {
-		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
+		try, cancel := context.WithTimeout(f.life, 500*time.Millisecond)
 		ack, err := f.js.PublishMsg(try, m, jetstream.WithMsgID(fmt.Sprint(x.ID)))
 		cancel()
 		if err == nil {
@@ -98,7 +101,7 @@ func (f *feed) publish(ctx context.Context, x row) {
 			f.mu.Unlock()
 			return
 		}
-		if f.r.t.Context().Err() != nil || !pause(f.r.t.Context(), 5*time.Millisecond) {
+		if !pause(f.life, 5*time.Millisecond) {
 			return
 		}
 	}
@@ -111,9 +114,17 @@ func (f *feed) halt() *input {
 	f.done.Wait()
 	last := time.Now().UnixMicro() + 5*windowMicros
 	for p := range partitions {
-		f.publish(f.r.t.Context(), row{Part: p, ID: f.n[p]*partitions + int64(p), K: "last", V: 1, Micros: last})
+		f.publish(row{Part: p, ID: f.n[p]*partitions + int64(p), K: "last", V: 1, Micros: last})
 		f.n[p]++
 	}
+	return f.snapshot()
+}
+
+// abandon ends the feed where nobody takes rows any more, and returns what was
+// in the log.
+func (f *feed) abandon() *input {
+	f.drop()
+	f.done.Wait()
 	return f.snapshot()
 }
 

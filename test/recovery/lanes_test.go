@@ -19,17 +19,22 @@ const (
 	statelessSQL = "SELECT part, id, v * 2 AS v FROM input WHERE v % 3 <> 0"
 	windowsSQL   = "SELECT unix_micros(window.start) AS start, k, count(*) AS n, sum(v) AS sum, max(v) AS max, collect_list(id) AS ids " +
 		"FROM input GROUP BY k, window(ts, '500 milliseconds')"
+	totalsSQL = "SELECT k, count(*) AS n, sum(v) AS sum FROM input GROUP BY k"
+	perEpoch  = "guarantee = 'exactly_once', visibility = 'epoch'"
 )
 
 // lane is a query with its sink and what must come out of it.
 type lane struct {
 	name    string // of the query and the sink; in upper case of the output stream
 	subject string
+	bucket  string // instead of a stream
 	sink    string // options of the sink
 	options string // of the query
 	query   string
 	// byEpoch: rows are visible only after the commit of their epoch.
 	byEpoch bool
+	// alone: nobody else may publish to the stream.
+	alone bool
 	// check holds what is visible at the end against the whole input.
 	check func(r *rig, in *input) problems
 	// prefix holds what is visible against a committed cut.
@@ -38,6 +43,10 @@ type lane struct {
 
 // sql is the lane's part of the script.
 func (l *lane) sql(url string) string {
+	if l.bucket != "" {
+		return fmt.Sprintf("CREATE SINK %[1]s WITH (connector = 'nats', url = '%[2]s', bucket = '%[3]s', key = '{k}', format = 'json');\n"+
+			"CREATE QUERY %[1]s WITH (%[4]s) AS INSERT INTO %[1]s %[5]s;\n", l.name, url, l.bucket, l.options, l.query)
+	}
 	sink := fmt.Sprintf("CREATE SINK %s WITH (connector = 'nats', url = '%s', stream = '%s', subject = '%s', format = 'json', %s);\n",
 		l.name, url, strings.ToUpper(l.name), l.subject, l.sink)
 	options := ""
@@ -49,21 +58,30 @@ func (l *lane) sql(url string) string {
 
 // allLanes has a query of each sort.
 func allLanes() []lane {
-	return []lane{rowsLane(), windowsLane()}
+	return []lane{rowsLane(), windowsLane(), epochRowsLane(), epochWindowsLane(), totalsLane(), bucketLane()}
 }
+
+func every(*row) bool { return true }
 
 // rowsLane is a stateless query whose rows are visible at once.
 func rowsLane() lane {
 	const name = "rows"
 	return lane{
 		name: name, subject: "rows.{part}", sink: "guarantee = 'exactly_once'", query: statelessSQL,
-		check: func(r *rig, in *input) problems {
-			return checkStateless(in, r.taps[name].read(), func(*row) bool { return true })
-		},
+		check: func(r *rig, in *input) problems { return checkStateless(in, r.taps[name].read(), every) },
 		prefix: func(r *rig, in *input, c *cut) problems {
 			return checkStateless(in, r.taps[name].read(), c.covers)
 		},
 	}
+}
+
+// exclusiveLane is the stateless query with each row fenced.
+func exclusiveLane() lane {
+	l := rowsLane()
+	l.name, l.subject, l.sink, l.alone = "xrows", "xrows.{part}", "guarantee = 'exactly_once', exclusive = 'true'", true
+	l.check = func(r *rig, in *input) problems { return checkStateless(in, r.taps[l.name].read(), every) }
+	l.prefix = func(r *rig, in *input, c *cut) problems { return checkStateless(in, r.taps[l.name].read(), c.covers) }
+	return l
 }
 
 // windowsLane is a windowed query whose final rows are visible at once.
@@ -77,6 +95,93 @@ func windowsLane() lane {
 		},
 		prefix: func(r *rig, in *input, c *cut) problems {
 			bad, _ := checkWindows(in, r.taps[name].read(), c.combined())
+			return bad
+		},
+	}
+}
+
+// epochRowsLane is a stateless query whose rows are visible after their epoch.
+func epochRowsLane() lane {
+	const name = "erows"
+	return lane{
+		name: name, subject: "erows.{part}", sink: perEpoch, query: statelessSQL, byEpoch: true,
+		check: func(r *rig, in *input) problems { return checkStateless(in, r.taps[name].read(), every) },
+		prefix: func(r *rig, in *input, c *cut) problems {
+			// What is visible has committed; the newest epoch may not be visible yet.
+			return checkStateless(in.before(c), r.taps[name].read(), func(*row) bool { return false })
+		},
+	}
+}
+
+// epochWindowsLane is a windowed query whose final rows are visible after their
+// epoch. What they count and what was dropped as late is all there is.
+func epochWindowsLane() lane {
+	const name = "ewindows"
+	return lane{
+		name: name, subject: "ewindows.{k}", sink: perEpoch, query: windowsSQL, byEpoch: true,
+		check: func(r *rig, in *input) problems {
+			bad, _ := checkWindows(in, r.taps[name].read(), in.combined())
+			return bad
+		},
+		prefix: func(r *rig, in *input, c *cut) problems {
+			in = in.before(c)
+			bad, counted := checkWindows(in, r.taps[name].read(), noTime)
+			if r.child.ended(0) && r.child.err == nil { // it has drained: all of it is visible
+				open := 0
+				for i := range in.rows {
+					if x := &in.rows[i]; x.end() > c.combined() {
+						open++
+					}
+				}
+				if late := c.late(); counted+open+late != len(in.rows) {
+					bad.add("unaccounted", "%d rows in closed windows, %d in open ones, %d late, of %d", counted, open, late, len(in.rows))
+				}
+			}
+			return bad
+		},
+	}
+}
+
+// totalsLane is a query in update mode: the last version of a key in an epoch is
+// visible after it.
+func totalsLane() lane {
+	const name = "totals"
+	return lane{
+		name: name, subject: "totals.{k}", sink: perEpoch, options: "output_mode = 'update'", query: totalsSQL, byEpoch: true,
+		check: func(r *rig, in *input) problems { return checkTotals(r.taps[name].read(), totals(in, every)) },
+		prefix: func(r *rig, in *input, c *cut) problems {
+			last, bad := versions(r.taps[name].read())
+			want := totals(in, c.covers)
+			for k, g := range last {
+				if w := want[k]; g.N > w.N || g.N == w.N && g != w {
+					bad.add("not committed", "%+v, committed %+v", g, w)
+				}
+			}
+			return bad
+		},
+	}
+}
+
+// bucketLane is a query in update mode into a key-value bucket: in the end each
+// key has its last version.
+func bucketLane() lane {
+	const name = "bucket"
+	return lane{
+		name: name, bucket: "TOTALS_KV", options: "output_mode = 'update'", query: totalsSQL,
+		check: func(r *rig, in *input) problems {
+			bad := problems{}
+			compareTotals(r.bucket("TOTALS_KV", bad), totals(in, every), bad)
+			return bad
+		},
+		prefix: func(r *rig, in *input, c *cut) problems {
+			// No key is behind what has committed.
+			bad := problems{}
+			got := r.bucket("TOTALS_KV", bad)
+			for k, w := range totals(in, c.covers) {
+				if g := got[k]; g.N < w.N {
+					bad.add("behind", "%+v, committed %+v", g, w)
+				}
+			}
 			return bad
 		},
 	}

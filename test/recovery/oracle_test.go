@@ -56,6 +56,18 @@ func (in *input) add(x row) {
 	in.rows = append(in.rows, x)
 }
 
+// before is the input up to a cut.
+func (in *input) before(c *cut) *input {
+	out := &input{}
+	out.init()
+	for i := range in.rows {
+		if x := &in.rows[i]; c.covers(x) {
+			out.add(*x)
+		}
+	}
+	return out
+}
+
 // combined is the watermark of all partitions.
 func (in *input) combined() int64 { return slices.Min(in.watermark[:]) }
 
@@ -225,9 +237,16 @@ func totals(in *input, count func(*row) bool) map[string]total {
 	return out
 }
 
-// checkTotals holds the last published version of each key against want. In the
-// order of publication a key's count only grows: a version is there once.
+// checkTotals holds the last published version of each key against want.
 func checkTotals(out [][]byte, want map[string]total) problems {
+	last, bad := versions(out)
+	compareTotals(last, want, bad)
+	return bad
+}
+
+// versions returns the last published version of each key. In the order of
+// publication a key's count only grows: a version is there once.
+func versions(out [][]byte) (map[string]total, problems) {
 	bad := problems{}
 	last := map[string]total{}
 	for _, data := range out {
@@ -241,8 +260,7 @@ func checkTotals(out [][]byte, want map[string]total) problems {
 		}
 		last[x.K] = x
 	}
-	compareTotals(last, want, bad)
-	return bad
+	return last, bad
 }
 
 func compareTotals(got, want map[string]total, bad problems) {

@@ -35,6 +35,8 @@ func points() map[string][]int {
 		"rec/sink":                {1, 2},
 		"sink/commit":             {1, 4},
 		"sink/flush":              {1, 4},
+		"rec/stash":               {1, 2},
+		"sink/stash":              {1, 4},
 		"sink/prepare":            {1, 4},
 		"sink/write":              {1, 20},
 		"src/ack":                 {1, 6},

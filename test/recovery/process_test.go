@@ -19,8 +19,7 @@ import (
 )
 
 // binaries builds the programs once per test run: streamd with its fault
-// points, nats-server, and toxiproxy, which has a module of its own. With
-// RECOVERY_BIN they come from that directory instead.
+// points, and nats-server. With RECOVERY_BIN they come from that directory instead.
 var binaries = sync.OnceValues(func() (map[string]string, error) {
 	if dir := os.Getenv("RECOVERY_BIN"); dir != "" {
 		return map[string]string{
@@ -35,7 +34,6 @@ var binaries = sync.OnceValues(func() (map[string]string, error) {
 	for name, args := range map[string][]string{
 		"streamd":     {"build", "-tags", "fault", "-o", filepath.Join(dir, "streamd"), "../../cmd/streamd"},
 		"nats-server": {"build", "-o", filepath.Join(dir, "nats-server"), "github.com/nats-io/nats-server/v2"},
-		"toxiproxy":   {"build", "-C", "toxiproxy", "-o", filepath.Join(dir, "toxiproxy"), "github.com/Shopify/toxiproxy/v2/cmd/server"},
 	} {
 		if err := build(args...); err != nil {
 			return nil, err
@@ -137,6 +135,25 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 		t.Fatal(err)
 	}
 }
+
+// freeze stops the process and waits until all of its threads stand still.
+func (p *process) freeze(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGSTOP)
+	eventually(t, p.name+" stands still", 10*time.Second, func(context.Context) error {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+		for _, path := range stats {
+			text, err := os.ReadFile(path)
+			if _, state, ok := bytes.Cut(text, []byte(") ")); err == nil && (!ok || state[0] != 'T') {
+				return fmt.Errorf("%s: %.60s", path, text)
+			}
+		}
+		return err
+	})
+}
+
+// thaw lets a frozen process go on.
+func (p *process) thaw(t *testing.T) { p.signal(t, syscall.SIGCONT) }
 
 // kill ends the process at once and waits for it.
 func (p *process) kill(t *testing.T) {

@@ -2,6 +2,8 @@ package recovery
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -51,6 +53,10 @@ type rig struct {
 	feed    *feed
 	child   *process
 	early   int // kills before all queries ran
+
+	// exposed: rows may be there twice, unless the sink is exclusive; twice counts them.
+	exposed bool
+	twice   map[string]int
 }
 
 // newRig starts a server and a feed; the child is started by the test.
@@ -64,7 +70,7 @@ func newRig(t *testing.T, s setup) *rig {
 	t.Logf("RECOVERY_SEED=%d", seed)
 	r := &rig{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), srv: startServer(t, bin["nats-server"]), path: bin["streamd"],
-		sql: filepath.Join(t.TempDir(), "queries.sql"), dir: s.dir, lanes: s.lanes, taps: map[string]*tap{}, cuts: map[string]*cut{},
+		sql: filepath.Join(t.TempDir(), "queries.sql"), dir: s.dir, lanes: s.lanes, taps: map[string]*tap{}, cuts: map[string]*cut{}, twice: map[string]int{},
 	}
 	if r.dir == "" {
 		r.dir = t.TempDir()
@@ -94,6 +100,13 @@ func newRig(t *testing.T, s setup) *rig {
 func (r *rig) createStreams() {
 	configs := []jetstream.StreamConfig{{Name: inputStream, Subjects: []string{"in.*"}}}
 	for _, l := range r.lanes {
+		if l.bucket != "" {
+			eventually(r.t, "create bucket "+l.bucket, 10*time.Second, func(ctx context.Context) error {
+				_, err := r.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: l.bucket})
+				return err
+			})
+			continue
+		}
 		r.taps[l.name] = &tap{r: r, stream: strings.ToUpper(l.name)}
 		configs = append(configs, jetstream.StreamConfig{
 			Name: strings.ToUpper(l.name), Subjects: []string{l.name + ".*"}, Duplicates: 100 * time.Millisecond,
@@ -115,6 +128,9 @@ func (r *rig) foreignProducer() {
 	wg.Go(func() {
 		for i := 0; pause(ctx, 17*time.Millisecond); i++ {
 			for _, l := range r.lanes {
+				if l.bucket != "" || l.alone {
+					continue // it is the sink's alone
+				}
 				m := nats.NewMsg(l.name + ".foreign")
 				m.Data = fmt.Appendf(nil, `{"foreign":%d}`, i)
 				m.Header.Set(nats.MsgIdHdr, fmt.Sprintf("foreign-%d", i))
@@ -157,6 +173,37 @@ func (r *rig) running() {
 	})
 }
 
+// commits waits until the sinks of all queries have committed an epoch in an
+// attempt, or later ones.
+func (r *rig) commits(epoch, attempt int) {
+	r.t.Helper()
+	for _, l := range r.lanes {
+		eventually(r.t, fmt.Sprintf("epoch %d of %s", epoch, l.name), 60*time.Second, func(ctx context.Context) error {
+			s, err := r.js.Stream(ctx, "STREAMD_COMMITS")
+			if err != nil {
+				return err
+			}
+			m, err := s.GetLastMsgForSubject(ctx, "streamd.commits."+l.name+".sink:"+l.name)
+			if err != nil {
+				return err
+			}
+			var x struct{ Epoch, Attempt int }
+			if err := json.Unmarshal(m.Data, &x); err != nil || x.Epoch < epoch || x.Attempt < attempt {
+				return fmt.Errorf("the marker is %s (%v)\n%s", m.Data, err, r.child.tail())
+			}
+			return nil
+		})
+	}
+}
+
+// alive checks that the child has not given up.
+func (r *rig) alive() {
+	r.t.Helper()
+	if r.child.ended(0) {
+		r.t.Fatalf("streamd has ended: %v\n%s", r.child.err, r.child.tail())
+	}
+}
+
 // pass lets time pass under load.
 func (r *rig) pass(d time.Duration) { pause(r.t.Context(), d) }
 
@@ -188,7 +235,9 @@ func (r *rig) finish() int {
 		r.t.Fatalf("%d input rows: %s\n%s", len(in.rows), wrong, r.child.tail())
 	}
 	for _, l := range r.lanes {
-		r.inspect(l, in, true)
+		if !r.exposed {
+			r.inspect(l, in, true)
+		}
 	}
 	return len(in.rows)
 }
@@ -197,7 +246,12 @@ func (r *rig) finish() int {
 func (r *rig) verdict(in *input) string {
 	text := ""
 	for _, l := range r.lanes {
-		if bad := l.check(r, in); len(bad) > 0 {
+		bad := l.check(r, in)
+		if r.exposed && !l.alone {
+			r.twice[l.name] = len(bad["duplicates"])
+			delete(bad, "duplicates")
+		}
+		if len(bad) > 0 {
 			text += fmt.Sprintf("query %s:\n%s", l.name, bad)
 		}
 	}
@@ -260,4 +314,36 @@ func (p *tap) take(batch jetstream.MessageBatch) error {
 		}
 	}
 	return batch.Error()
+}
+
+// bucket reads the values of a key-value bucket.
+func (r *rig) bucket(name string, bad problems) map[string]total {
+	out := map[string]total{}
+	eventually(r.t, "read bucket "+name, 30*time.Second, func(ctx context.Context) error {
+		kv, err := r.js.KeyValue(ctx, name)
+		if err != nil {
+			return err
+		}
+		keys, err := kv.Keys(ctx)
+		if errors.Is(err, jetstream.ErrNoKeysFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			e, err := kv.Get(ctx, k)
+			if err != nil {
+				return err
+			}
+			var x total
+			if err := json.Unmarshal(e.Value(), &x); err != nil || x.K != k {
+				bad.add("unreadable", "%s: %s", k, e.Value())
+				continue
+			}
+			out[k] = x
+		}
+		return nil
+	})
+	return out
 }
