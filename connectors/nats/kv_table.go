@@ -334,7 +334,8 @@ func (t *kvTable) answered(l *link, slot, serial uint64, a *ack) {
 	default:
 		e.state = kvRefused
 		t.open = false
-		t.c.refusal.Store(&a.err)
+		err := a.err // a is used again
+		t.c.refusal.Store(&err)
 	}
 	t.c.kick()
 }
