@@ -133,15 +133,28 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(b.N)/(cpu(b)-used).Seconds(), "rows/cpu-s")
 }
 
-// BenchmarkPublish publishes rows exactly once, in batches of 256, with an epoch
-// every 50,000. The server is another process; cpu is that of this one.
+// BenchmarkPublish publishes rows exactly once, in batches of 256, at once and per
+// epoch. The server is another process; cpu is that of this one.
 func BenchmarkPublish(b *testing.B) {
-	for _, subject := range []string{"out.all", "out.{n}"} {
-		b.Run(subject, func(b *testing.B) {
-			c := newChild(b)
-			js, _ := c.client()
-			stream(b, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>"}})
-			o := openOutput(b, outputConfig{}, "url", c.url(), "stream", "OUT", "subject", subject)
+	atOnce := connectors.Offer{Guarantee: connectors.ExactlyOnce}
+	for _, c := range []struct {
+		name, subject string
+		offer         connectors.Offer
+		epoch         int // rows
+		more          []string
+	}{
+		{"at_once", "out.all", atOnce, 50_000, nil},
+		{"at_once", "out.{n}", atOnce, 50_000, nil},
+		{"at_once/exclusive", "out.{n}", atOnce, 50_000, []string{"exclusive", "true"}},
+		{"epoch", "out.{n}", perEpoch, 50_000, nil},
+		{"epoch", "out.{n}", perEpoch, 1000, nil},
+		{"transactional", "out.{n}", transactional, 768, nil},
+	} {
+		b.Run(fmt.Sprintf("%s/%s/%d", c.name, c.subject, c.epoch), func(b *testing.B) {
+			s := newChild(b)
+			js, _ := s.client()
+			atomicStream(b, js, "OUT", "out.>")
+			o := openOutput(b, outputConfig{offer: c.offer}, append([]string{"url", s.url(), "stream", "OUT", "subject", c.subject}, c.more...)...)
 			ids := make([]messages.ID128, 256)
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -158,15 +171,20 @@ func BenchmarkPublish(b *testing.B) {
 					b.Fatal(err)
 				}
 				batch.Release()
-				if at/50_000 != (at+n)/50_000 {
+				if at/c.epoch != (at+n)/c.epoch {
 					o.commit()
 				}
 				at += n
 			}
 			o.commit()
 			b.ReportMetric(float64(b.N)/(cpu(b)-used).Seconds(), "rows/cpu-s")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 		})
 	}
 }
 
-var _ connectors.Committer = (*committer)(nil)
+var (
+	_ connectors.Committer = (*committer)(nil)
+	_ connectors.Committer = (*epochCommitter)(nil)
+	_ connectors.Committer = (*transactionCommitter)(nil)
+)
