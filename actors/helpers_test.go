@@ -56,6 +56,8 @@ type sliceReader struct {
 	rows [][2]int64
 	pos  int
 	part uint64
+	// arrival is the broker time of every row.
+	arrival messages.EventTime
 }
 
 func (r *sliceReader) Read(ctx context.Context, dst *connectors.Rows) error {
@@ -77,7 +79,7 @@ func (r *sliceReader) Read(ctx context.Context, dst *connectors.Rows) error {
 		b.Column(0).AppendInt64(row[0])
 		b.Column(1).AppendInt64(row[1])
 		b.EndRow()
-		b.EndUnit(uint64(r.pos), 0)
+		b.EndUnit(uint64(r.pos), r.arrival)
 		dst.Payloads++
 		r.pos++
 	}

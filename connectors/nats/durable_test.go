@@ -256,8 +256,8 @@ func TestSlowEpochsKeepTheirMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &in.reader.(*reader).receipts
-	for _, d := range []time.Duration{9, 11} { // seconds since they were delivered
-		if err := a.keepAlive(a.told.Add(d * time.Second)); err != nil {
+	for _, d := range []time.Duration{9 * time.Second, 11 * time.Second} { // since they were delivered
+		if err := a.keepAlive(a.told.Add(d)); err != nil {
 			t.Fatal(err)
 		}
 	}
