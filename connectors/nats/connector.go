@@ -14,7 +14,7 @@ func Connector() connectors.Connector {
 	return connectors.Connector{
 		Name: "nats",
 		Doc: "Reads and writes NATS JetStream streams. The source keeps its position in the checkpoint and notices streams that were " +
-			"re-created or trimmed; the sink publishes rows at once, also exactly once, or keeps the last row per key in a key-value bucket.",
+			"re-created or trimmed; the sink publishes rows at once, also exactly once, or per epoch, also as a transaction, or keeps the last row per key in a key-value bucket.",
 		SourceOptions: slices.Concat(connectionOptions(), sourceOptions()),
 		SinkOptions:   slices.Concat(connectionOptions(), sinkOptions()),
 		Metadata:      metadataColumns(),
@@ -63,11 +63,11 @@ func sourceOptions() []option.Option {
 
 func sinkOptions() []option.Option {
 	return []option.Option{
-		{Name: "stream", Doc: "Stream that takes the rows. It must have limits retention."},
+		{Name: "stream", Doc: "Stream that takes the rows. It must have limits retention; with exactly_once also no limit of messages per subject; with transactional allow_atomic, and the subject streamd.transactions.QUERY.SINK besides those of the rows."},
 		{Name: "subject", Doc: "Subject of each row. {column} is replaced by the value, percent-escaped to one token, NULL by _null; {column:raw} is not escaped."},
 		{Name: "bucket", Doc: "Key-value bucket that keeps the last row per key; instead of stream and subject. In complete mode keys that are no longer in the result are deleted."},
 		{Name: "key", Doc: "Key of each row in the bucket. {column} is replaced by the value; what is not a letter, a digit, - / or _ becomes =XX (hexadecimal), and so does _ at the beginning; NULL is _null, the empty text _empty. Values are separated by dots, as in '{auction}.{start}'."},
-		{Name: "create", Kind: option.Bool, Default: "false", Doc: "Create the stream (limits retention, file storage, no limits set) or the bucket (history 1, file storage) if it is missing."},
+		{Name: "create", Kind: option.Bool, Default: "false", Doc: "Create the stream (limits retention, file storage, no limits set, allow_atomic for transactional) or the bucket (history 1, file storage) if it is missing."},
 		{Name: "exclusive", Kind: option.Bool, Default: "false", Doc: "Nobody else may publish to the stream: each row names the sequence that it follows, so that a message of anybody else, or of a process that was believed dead, ends the query with an error instead of going unnoticed. Rows of all subtasks go out one by one, and one refused row has all rows behind it sent again. Not with at_least_once."},
 		{Name: "max_batch_size", Kind: option.Int, Default: "1000", Min: 2, Max: 1 << 20, Doc: "With guarantee = 'transactional': how many messages the server takes as one atomic batch (its limit jetstream.limits.batch.max_msgs). An epoch may have one row less; at half of it an epoch is ended early, and one with more rows fails the query."},
 		{Name: "max_pending", Kind: option.Int, Default: "4096", Min: 1, Max: 1 << 20, Doc: "How many rows of one subtask may wait for their acknowledgement; more blocks."},

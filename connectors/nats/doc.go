@@ -18,8 +18,11 @@
 // acknowledgements gate the epoch. With exactly_once every row carries its
 // identity in the header Nats-Msg-Id, and what an earlier attempt has published
 // beyond the last committed epoch is found by reading the end of the stream and
-// adopted; see committer.go for the protocol and why it is right. The server's
-// duplicate window is not part of the argument.
+// adopted; see committer.go for the protocol and why it is right. Per epoch, rows
+// are published out of the checkpoint, after its commit: one by one (epoch.go), or
+// as one atomic batch that readers see as a whole (transaction.go). The server's
+// duplicate window is not part of any argument. output.go says what the stream
+// must be, exclusive.go how rows of others are noticed.
 //
 // Connections do not reconnect by themselves: nats.go would send rows on a new
 // connection before anybody could check that the stream is still the same one
@@ -34,7 +37,9 @@
 // $JS.ACK.<s>.>. A sink publishes to its
 // subjects and to $JS.API.STREAM.INFO.<s>; with exactly_once also to everything
 // a source does, to streamd.commits.>, and for the stream STREAMD_COMMITS to
-// $JS.API.STREAM.INFO, .CREATE (unless it exists) and .MSG.GET.
+// $JS.API.STREAM.INFO, .CREATE (unless it exists) and .MSG.GET. With transactional
+// it is streamd.transactions.> instead, and .MSG.GET of <s> (or $JS.API.DIRECT.GET
+// if the stream allows that).
 //
 // # What remains exposed
 //

@@ -67,7 +67,7 @@ func newStreamSink(c connectors.SinkConfig) (*sink, error) {
 
 // Traits: a stream takes any result as a sequence of rows. In update mode each
 // changed row is published, in complete mode each row of the table every time;
-// neither has stable identities, so these are at least once.
+// neither has stable identities, so these are at least once, or published per epoch.
 func (s *sink) Traits() connectors.SinkTraits {
 	return connectors.SinkTraits{
 		Append: true, Update: true, Complete: true,
