@@ -3,6 +3,7 @@ package recovery
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -162,6 +163,18 @@ func (p *process) kill(t *testing.T) {
 	<-p.done
 	if !p.wasKilled() {
 		t.Fatalf("%s ended by itself instead of being killed: %v\n%s", p.name, p.err, p.tail())
+	}
+}
+
+// end kills a process that may be about to end in good order.
+func (p *process) end(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	<-p.done
+	if p.err != nil && !p.wasKilled() {
+		t.Fatalf("%s: %v\n%s", p.name, p.err, p.tail())
 	}
 }
 

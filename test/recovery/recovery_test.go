@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -43,6 +44,12 @@ func (r *rig) cycle() {
 	case n == 0:
 		r.running()
 		r.child.terminate(r.t)
+	case n == 2: // while it drains
+		r.running()
+		r.child.signal(r.t, syscall.SIGTERM)
+		if !r.child.ended(r.upTo(60 * time.Millisecond)) {
+			r.child.end(r.t)
+		}
 	case n == 1: // the server goes away under load
 		r.running()
 		r.pass(r.upTo(100 * time.Millisecond))
