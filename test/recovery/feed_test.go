@@ -23,11 +23,14 @@ type feed struct {
 	r    *rig
 	rng  *rand.Rand
 	js   jetstream.JetStream
-	rate int                // rows per second
-	stop context.CancelFunc // ends the feed behind the row it is at
-	drop context.CancelFunc // gives that row up as well
-	life context.Context    //nolint:containedctx // ended by drop
-	done sync.WaitGroup
+	rate int // rows per second
+	// group is how many rows may be on their way at once: more than one only where the
+	// server stays up, since a row that has to be sent again comes behind others.
+	group int
+	stop  context.CancelFunc // ends the feed behind the row it is at
+	drop  context.CancelFunc // gives that row up as well
+	life  context.Context    //nolint:containedctx // ended by drop
+	done  sync.WaitGroup
 
 	// For the publishing goroutine, or for the test once it has ended.
 	n      [partitions]int64
@@ -42,7 +45,10 @@ func startFeed(r *rig, rate int) *feed {
 	_, js := r.srv.connect()
 	life, drop := context.WithCancel(r.t.Context())
 	ctx, stop := context.WithCancel(life)
-	f := &feed{r: r, rng: rand.New(rand.NewPCG(r.rng.Uint64(), 2)), js: js, rate: rate, stop: stop, drop: drop, life: life}
+	f := &feed{r: r, rng: rand.New(rand.NewPCG(r.rng.Uint64(), 2)), js: js, rate: rate, group: 1, stop: stop, drop: drop, life: life}
+	if rate > 5000 {
+		f.group = 100
+	}
 	f.log.init()
 	f.done.Go(func() { f.run(ctx) })
 	return f
@@ -57,8 +63,14 @@ func (f *feed) run(ctx context.Context) {
 		now := time.Now()
 		owed = min(owed+now.Sub(last).Seconds()*float64(f.rate), float64(f.rate)) // at most a second's worth
 		last = now
-		for ; owed >= 1 && ctx.Err() == nil; owed-- {
-			f.publish(f.next())
+		for owed >= 1 && ctx.Err() == nil {
+			n := min(int(owed), f.group)
+			if n == 1 {
+				f.publish(f.next())
+			} else {
+				f.publishAll(n)
+			}
+			owed -= float64(n)
 		}
 	}
 }
@@ -102,6 +114,37 @@ func (f *feed) publish(x row) {
 			return
 		}
 		if !pause(f.life, 5*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// publishAll sends rows without waiting for each, which takes a server that
+// stays up.
+func (f *feed) publishAll(n int) {
+	rows, acks := make([]row, n), make([]jetstream.PubAckFuture, n)
+	for i := range rows {
+		rows[i] = f.next()
+		data, err := json.Marshal(rows[i])
+		if err == nil {
+			acks[i], err = f.js.PublishAsync(fmt.Sprintf("in.%d", rows[i].Part), data)
+		}
+		if err != nil {
+			f.r.t.Errorf("publish row %d: %v", rows[i].ID, err)
+			return
+		}
+	}
+	for i, a := range acks {
+		select {
+		case ack := <-a.Ok():
+			rows[i].Seq = ack.Sequence
+			f.mu.Lock()
+			f.log.add(rows[i])
+			f.mu.Unlock()
+		case err := <-a.Err():
+			f.r.t.Errorf("publish row %d: %v", rows[i].ID, err)
+			return
+		case <-f.life.Done():
 			return
 		}
 	}

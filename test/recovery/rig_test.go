@@ -47,6 +47,7 @@ type rig struct {
 	sql     string // file with the script
 	dir     string // of the checkpoints
 	options string
+	args    []string // of the child, in addition
 	lanes   []lane
 	taps    map[string]*tap
 	cuts    map[string]*cut // last one seen of each query
@@ -158,7 +159,8 @@ func (r *rig) startIn(dir, url string, env ...string) *process {
 		r.t.Fatal(err)
 	}
 	return startProcess(r.t, command{
-		name: "streamd", path: r.path, args: []string{"run", r.sql, "--dir", dir, "--exit-on-failure"}, env: env,
+		name: "streamd", path: r.path, env: env,
+		args: append([]string{"run", r.sql, "--dir", dir, "--exit-on-failure"}, r.args...),
 	})
 }
 
