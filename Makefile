@@ -1,6 +1,6 @@
 # Everything a developer runs. "make" lists the targets.
 #
-# Knobs: RACE_FLAGS=-short FUZZTIME=10s SIM_SEEDS=1000000 RECOVERY_CYCLES=200 BENCH_ARGS="-run . -duration 10s"
+# Knobs: RACE_FLAGS=-short FUZZTIME=10s SIM_SEEDS=1000000 RECOVERY_CYCLES=5000 BENCH_ARGS="-run . -duration 10s"
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,7 +10,8 @@ GO              ?= go
 RACE_FLAGS      ?= -short
 FUZZTIME        ?= 10s
 SIM_SEEDS       ?= 1000000
-RECOVERY_CYCLES ?= 200
+RECOVERY_CYCLES ?= 5000
+RECOVERY_POWER_CUTS ?= 200
 BENCH_ARGS      ?=
 DEMO_ARGS       ?=
 
@@ -54,8 +55,8 @@ $(GOLANGCI):
 sim: ## whole-engine simulation with SIM_SEEDS seeds
 	SIM_SEEDS=$(SIM_SEEDS) $(GO) test -timeout 2h ./test/sim
 
-recovery: ## kill -9 loops, RECOVERY_CYCLES of them
-	RECOVERY_CYCLES=$(RECOVERY_CYCLES) $(GO) test -timeout 4h ./test/recovery
+recovery: ## the real binary killed RECOVERY_CYCLES times, its disk cut RECOVERY_POWER_CUTS times (as root), and all other faults
+	RECOVERY_CYCLES=$(RECOVERY_CYCLES) RECOVERY_POWER_CUTS=$(RECOVERY_POWER_CUTS) $(GO) test -timeout 4h ./test/recovery
 
 bench: ## benchmarks from outside; BENCH_ARGS=-json for one JSON object a line
 	$(GO) run ./test/bench $(BENCH_ARGS)
