@@ -4,15 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
 )
 
 // files is a sink that shows rows only when their epoch has committed: each
-// writer of each attempt has a file, of which a prefix is visible. Rows that
-// were not flushed are lost in a crash; what is not committed is cut off at
-// recovery.
+// writer of each attempt has a file, of which a prefix is valid. From time to time
+// it goes on with another file, and the one before is renamed by the commit of the
+// epoch in which it ends. Rows that were not flushed are lost in a crash; what is
+// not committed is cut off at recovery.
 type files struct {
 	r      *run
 	name   string
@@ -26,6 +29,8 @@ type file struct {
 	content []row
 	synced  int
 	visible int
+	ended   messages.Epoch // the epoch whose token says that the file is complete
+	renamed bool
 }
 
 func (k *files) Traits() connectors.SinkTraits {
@@ -60,13 +65,18 @@ func (k *files) Open(_ context.Context, q connectors.WriteRequest) (connectors.C
 }
 
 // filesToken says how long the files of one attempt are at an epoch's end, by
-// position in the directory. It covers the epochs before it in the same attempt.
-type filesToken map[int]int
+// position in the directory, and which are to be renamed. It covers the epochs
+// before it in the same attempt.
+type filesToken struct {
+	Length   map[int]int
+	Complete []int
+}
 
 type filesCommitter struct {
-	k       *files
-	attempt uint64
-	closed  bool
+	k        *files
+	attempt  uint64
+	complete []int // and not renamed
+	closed   bool
 }
 
 func (c *filesCommitter) Recover(_ context.Context, _ messages.Epoch, last connectors.Token) error {
@@ -90,7 +100,10 @@ func (c *filesCommitter) Recover(_ context.Context, _ messages.Epoch, last conne
 	if err := k.r.point("sink/recover"); err != nil {
 		return err
 	}
-	for _, f := range k.all {
+	for i, f := range k.all {
+		if f.renamed && len(f.content) != f.visible {
+			k.r.fail("sink %s: the renamed file %d has %d rows, %d are valid", k.name, i, len(f.content), f.visible)
+		}
 		f.content, f.synced = f.content[:f.visible], f.visible
 	}
 	return k.r.point("sink/recover/done")
@@ -103,7 +116,7 @@ func (c *filesCommitter) apply(data connectors.Token) (changed bool, err error) 
 		return false, err
 	}
 	for i, f := range c.k.all {
-		n := t[i]
+		n := t.Length[i]
 		if n > f.synced {
 			c.k.r.fail("sink %s: file %d has %d durable rows, the token says %d", c.k.name, i, f.synced, n)
 			n = f.synced
@@ -112,16 +125,46 @@ func (c *filesCommitter) apply(data connectors.Token) (changed bool, err error) 
 			f.visible, changed = n, true
 		}
 	}
+	for _, i := range t.Complete {
+		f := c.k.all[i]
+		if f.visible != len(f.content) {
+			c.k.r.fail("sink %s: file %d is renamed with %d rows, %d are valid", c.k.name, i, len(f.content), f.visible)
+		}
+		f.renamed = true
+	}
 	return changed, nil
+}
+
+// finalFiles verifies that each file that is complete in a committed epoch has been
+// renamed, and no other.
+func (k *files) finalFiles() {
+	for i, f := range k.all {
+		done := slices.ContainsFunc(k.r.records, func(rec *epochs.Record) bool {
+			return rec.Epoch == f.ended && rec.Attempt == f.attempt // the number of an epoch of which nothing was stored comes again
+		})
+		if done {
+			k.r.count("file renamed")
+		}
+		if done != f.renamed {
+			k.r.fail("sink %s: file %d, complete in epoch %d: renamed=%v", k.name, i, f.ended, f.renamed)
+		}
+	}
 }
 
 func (c *filesCommitter) Writer(context.Context, int, int) (connectors.Writer, error) {
 	if err := c.k.r.point("sink/writer"); err != nil {
 		return nil, err
 	}
-	c.k.all = append(c.k.all, &file{attempt: c.attempt})
 	c.k.r.opened++
-	return &fileWriter{c: c, f: c.k.all[len(c.k.all)-1], number: len(c.k.all) - 1}, nil
+	w := &fileWriter{c: c}
+	w.create()
+	return w, nil
+}
+
+func (w *fileWriter) create() {
+	k := w.c.k
+	w.number, w.f = len(k.all), &file{attempt: w.c.attempt}
+	k.all = append(k.all, w.f)
 }
 
 func (c *filesCommitter) Begin(messages.Epoch) {}
@@ -137,20 +180,25 @@ func (c *filesCommitter) WantsEpoch() bool {
 	return false
 }
 
-func (c *filesCommitter) Prepare(_ context.Context, _ messages.Epoch, tokens []connectors.Token) (connectors.Token, error) {
+func (c *filesCommitter) Prepare(_ context.Context, e messages.Epoch, tokens []connectors.Token) (connectors.Token, error) {
 	if err := c.k.r.point("sink/prepare"); err != nil {
 		return nil, err
 	}
-	all := filesToken{}
+	all := filesToken{Length: map[int]int{}}
 	for _, t := range tokens {
 		var one filesToken
 		if err := json.Unmarshal(t, &one); err != nil {
 			return nil, err
 		}
-		for i, n := range one {
-			all[i] = n
+		for i, n := range one.Length {
+			all.Length[i] = n
+		}
+		for _, i := range one.Complete {
+			c.k.all[i].ended = e
+			c.complete = append(c.complete, i)
 		}
 	}
+	all.Complete = append(all.Complete, c.complete...)
 	data, err := json.Marshal(all)
 	if err != nil {
 		return nil, err
@@ -168,6 +216,7 @@ func (c *filesCommitter) Commit(_ context.Context, e messages.Epoch, t connector
 	if _, err := c.apply(t); err != nil {
 		return err
 	}
+	c.complete = slices.DeleteFunc(c.complete, func(i int) bool { return c.k.all[i].renamed })
 	c.k.r.sinkCommitted(c.k, c.k.name, e)
 	return c.k.r.point("sink/commit/done")
 }
@@ -223,7 +272,12 @@ func (w *fileWriter) Cut(messages.Epoch) (connectors.Flush, error) {
 	if err := k.r.point("sink/cut"); err != nil {
 		return nil, err
 	}
-	n := len(w.f.content)
+	f, t := w.f, filesToken{Length: map[int]int{w.number: len(w.f.content)}}
+	n := len(f.content)
+	if n > 0 && k.r.rng.IntN(4) == 0 {
+		t.Complete = []int{w.number}
+		w.create()
+	}
 	return func(ctx context.Context) (connectors.Token, error) {
 		if err := k.r.point("sink/flush"); err != nil {
 			return nil, err
@@ -234,8 +288,8 @@ func (w *fileWriter) Cut(messages.Epoch) (connectors.Flush, error) {
 		if k.fence > w.c.attempt {
 			return nil, fmt.Errorf("fenced")
 		}
-		w.f.synced = max(w.f.synced, n)
-		data, err := json.Marshal(filesToken{w.number: n})
+		f.synced = max(f.synced, n)
+		data, err := json.Marshal(t)
 		if err != nil {
 			return nil, err
 		}

@@ -153,10 +153,13 @@ var mutants = []mutant{
 	}, ""},
 	{"writers do not wait for confirmations to go on", []edit{
 		{heldGo, "	close(r.confirmed)\n	r.confirmed = make(chan struct{})\n", ""},
-		{ledgerGo, "c.confirmed > p.at || ", ""},
+		{ledgerGo, "p.c.confirmed > p.at || ", ""},
 	}, ""},
 	{"a record that a work queue delivers again is not dropped", []edit{
 		{inputGo, "rd.deliver = rd.pos // all that came again is dropped", "rd.pos, n = rd.deliver, min(n, rd.pos-rd.deliver)"},
+	}, ""},
+	{"a token forgets files that were complete before", []edit{
+		{"test/sim/files_test.go", "	all.Complete = append(all.Complete, c.complete...)\n", "	all.Complete, c.complete = append(all.Complete, c.complete...), nil\n"},
 	}, ""},
 	{"the adoption set is lost when it has been carried over once", []edit{
 		{brokerGo, "		for _, id := range t.Adopted {\n			c.adopt(id)\n		}\n", ""},

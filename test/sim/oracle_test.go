@@ -263,8 +263,11 @@ func (r *run) finalChecks() {
 		if b, ok := m.(*broker); ok && b.rejected > 0 {
 			r.count("zombie rows rejected")
 		}
-		if f, ok := m.(*files); ok && f.redone > 0 {
-			r.count("sink commit redone")
+		if f, ok := m.(*files); ok {
+			f.finalFiles()
+			if f.redone > 0 {
+				r.count("sink commit redone")
+			}
 		}
 		if k, ok := m.(*ledger); ok && k.again > 0 {
 			r.count("row of an epoch published before")

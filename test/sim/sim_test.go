@@ -320,6 +320,6 @@ var sometimes = []string{
 	"rows adopted", "zombie rows rejected", "sink commit redone", "drained", "epoch on request", "partition appears", "settled",
 	"crash", "drain", "stop", "clock jump", "stall", "full disk", "blocked: no space", "goes on: there is space again",
 	"gave up on a call", "epoch timed out", "rewind", "table shown", "row replaced",
-	"two epochs unconfirmed", "failed for good", "epoch wanted by a sink", "epoch asked for by a sink", "write waited for a confirmation", "row of an epoch published before", "epoch published before",
+	"two epochs unconfirmed", "failed for good", "epoch wanted by a sink", "file renamed", "epoch asked for by a sink", "write waited for a confirmation", "row of an epoch published before", "epoch published before",
 	"rows of the checkpoint published after a restart",
 }
