@@ -17,6 +17,13 @@
 // follow from each other, their counters balance, and what is visible agrees
 // with the offsets and watermarks they hold.
 //
-// RECOVERY_CYCLES sets the number of kills; RECOVERY_SEED repeats a run;
-// RECOVERY_BIN is a directory with the programs, else they are built.
+// Beside the loop there are: SIGKILL at every fault point of the engine, engines
+// and servers that are frozen and wake up, servers that restart, streams that are
+// trimmed or made again, connections spoiled by toxiproxy, full disks, limits of
+// files and memory, power cuts, and a soak.
+//
+// RECOVERY_CYCLES sets the number of kills, RECOVERY_POWER_CUTS that of power cuts
+// (as root), SOAK the length of the soak (30m; without it there is none).
+// RECOVERY_SEED repeats a run. RECOVERY_BIN is a directory with the programs, else
+// they are built.
 package recovery

@@ -29,7 +29,7 @@ type feed struct {
 	group int
 	stop  context.CancelFunc // ends the feed behind the row it is at
 	drop  context.CancelFunc // gives that row up as well
-	life  context.Context    //nolint:containedctx // ended by drop
+	life  context.Context    // ended by drop
 	done  sync.WaitGroup
 
 	// For the publishing goroutine, or for the test once it has ended.

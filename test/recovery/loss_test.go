@@ -12,6 +12,7 @@ import (
 // TestLoss takes messages or whole streams away. What is gone cannot be made up
 // for: the child ends and says so, and no wrong row is visible.
 func TestLoss(t *testing.T) {
+	long(t)
 	tests := []struct {
 		name  string
 		alive bool // it happens under a child that runs, else between two

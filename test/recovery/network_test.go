@@ -14,7 +14,7 @@ import (
 )
 
 // toxiproxy builds the proxy, which has a module of its own.
-var toxiproxy = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // once per run
+var toxiproxy = sync.OnceValues(func() (string, error) {
 	b, err := binaries()
 	if err != nil || b["toxiproxy"] != "" {
 		return b["toxiproxy"], err
@@ -96,6 +96,7 @@ func (l *link) poison(r *rig, d time.Duration, kind, stream string, attributes m
 // the child lives through all of it. Now and then it is killed while the
 // connection is bad.
 func TestNetwork(t *testing.T) {
+	long(t)
 	l := &link{}
 	r := newRig(t, setup{proxied: func(r *rig) string { return newLink(r, l) }})
 	faults := []struct {

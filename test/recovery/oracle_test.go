@@ -27,7 +27,7 @@ const (
 	delayMicros  = 300_000
 )
 
-var skewMicros = (5 * time.Minute).Microseconds() //nolint:gochecknoglobals // a constant
+var skewMicros = (5 * time.Minute).Microseconds()
 
 // input is the content of the input stream in the order of its sequences.
 type input struct {

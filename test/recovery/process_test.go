@@ -44,6 +44,14 @@ var binaries = sync.OnceValues(func() (map[string]string, error) {
 	return out, nil
 })
 
+// long skips a test that takes more than a few seconds.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED with -short")
+	}
+}
+
 // build runs the go command without cgo.
 func build(args ...string) error {
 	cmd := exec.Command("go", args...)

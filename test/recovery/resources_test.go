@@ -47,6 +47,7 @@ func mount(t *testing.T, dir string, args ...string) {
 // TestFullDisk fills the disk of the checkpoints under a child and empties it
 // again. The child may hold or end, but says why, and nothing is lost.
 func TestFullDisk(t *testing.T) {
+	long(t)
 	root(t, "mount a small tmpfs")
 	disk := filepath.Join(t.TempDir(), "disk")
 	mount(t, disk, "-t", "tmpfs", "-o", "size=400m", "tmpfs")
@@ -103,6 +104,7 @@ func fill(t *testing.T, path string) {
 
 // TestFileSizeLimit lowers and lifts the limit of file sizes under a child.
 func TestFileSizeLimit(t *testing.T) {
+	long(t)
 	r := newRig(t, setup{})
 	for range 3 {
 		r.start()
@@ -130,6 +132,7 @@ func TestFileSizeLimit(t *testing.T) {
 // TestFileLimit starts a child that may open too few files, and one whose limit
 // falls while it runs.
 func TestFileLimit(t *testing.T) {
+	long(t)
 	r := newRig(t, setup{})
 	r.start()
 	r.running()
@@ -171,6 +174,7 @@ func limit(t *testing.T, p *process, resource int, value uint64) {
 // TestMemoryLimit runs a child in a control group that is too small for it: the
 // kernel kills it again and again. Once more room is there, nothing is missing.
 func TestMemoryLimit(t *testing.T) {
+	long(t)
 	root(t, "make a control group")
 	file, procs := memoryGroup(t)
 	r := newRig(t, setup{})

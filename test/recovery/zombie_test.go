@@ -47,6 +47,7 @@ func TestFrozenEngine(t *testing.T) {
 // TestFrozenServer freezes the server for shorter and longer than the engine's
 // patience, with the child alive and with the child killed meanwhile.
 func TestFrozenServer(t *testing.T) {
+	long(t)
 	r := newRig(t, setup{})
 	r.start()
 	r.running()
@@ -72,6 +73,7 @@ func TestFrozenServer(t *testing.T) {
 // TestServerRestarts kills the server again and again under a child that lives,
 // for moments and for longer.
 func TestServerRestarts(t *testing.T) {
+	long(t)
 	r := newRig(t, setup{})
 	r.start()
 	r.running()
