@@ -101,3 +101,23 @@ func (w idWriter) Write(_ context.Context, _ *messages.Batch, ids []messages.ID1
 	}
 	return nil
 }
+
+func TestOnlySinksTakeTheLateRowsOfOperators(t *testing.T) {
+	src := &arraySource{sliceSource{parts: make([][][2]int64, 1), bounded: true}}
+	one := func() operator.Operator { return &refuser{} }
+	late := SinkSpec{Sink: &letterSink{}, Schema: LateSchema(testSchema.Fields...)}
+	for name, build := range map[string]func(g *Graph, in *Node){
+		"late rows of a source": func(g *Graph, in *Node) { g.Sink("late", late, LateRows(in)) },
+		"an operator takes late rows": func(g *Graph, in *Node) {
+			g.Sink("late", late, Forward(g.Operator("two", 0, one, LateRows(g.Operator("one", 0, one, Forward(in))))))
+		},
+	} {
+		g := NewGraph()
+		in := g.Source("src", src.spec())
+		g.Sink("out", (&collectSink{}).spec(), Forward(in))
+		build(g, in)
+		if err := g.Check(); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

@@ -326,3 +326,38 @@ func TestAnAggregationOverEverythingHasItsRowFromTheBeginning(t *testing.T) {
 		}
 	}
 }
+
+func TestTheHorizonIsWhereNothingIsLeft(t *testing.T) {
+	windows := Config{Input: testSchema(), Window: &Window{Column: colTime, Size: 10, Slide: 5}, EventTimeKey: -1, Aggs: countAll}
+	timed := Config{Input: testSchema(), Keys: []int{colTime}, EventTimeKey: 0, Aggs: countAll}
+	complete := windows
+	complete.Mode = Complete
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		want messages.EventTime
+	}{
+		{"windows", windows, 45}, // 37 is in [30,40) and [35,45)
+		{"a time among the keys", timed, 37},
+		{"complete mode", complete, messages.NoEventTime},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := open(t, c.cfg)
+			if got := o.Horizon(); got != messages.NoEventTime {
+				t.Errorf("without rows the horizon is %d", got)
+			}
+			out := &collector{}
+			feed(t, o, out, [2]int64{37, 0}, [2]int64{6, 0}, [2]int64{12, 0})
+			if got := o.Horizon(); got != c.want {
+				t.Errorf("horizon %d, want %d", got, c.want)
+			}
+			if c.want == messages.NoEventTime {
+				return
+			}
+			advance(t, o, out, c.want)
+			if rows, h := o.store.Rows(), o.Horizon(); rows != 0 || h > c.want {
+				t.Errorf("at the horizon %d groups are left, and the next horizon is %d", rows, h)
+			}
+		})
+	}
+}
