@@ -193,7 +193,7 @@ func killedWriter(t *testing.T, offer connectors.Offer) {
 			kill.Stop()
 		case <-kill.C:
 			_ = cmd.Process.Kill()
-			<-done
+			err = <-done // that it was killed
 			kills++
 			<-time.After(noWindow + 50*time.Millisecond) // the server forgets identities
 			continue
