@@ -24,6 +24,11 @@
 // duplicate window is not part of any argument. output.go says what the stream
 // must be, exclusive.go how rows of others are noticed.
 //
+// With bucket and key a sink keeps the last row per key in a key-value bucket; see
+// kv_committer.go and kv_epoch.go. Its subjects are $KV.<b>.> and its stream is
+// KV_<b>, for the permissions below; it needs .MSG.GET there, too, and what a source
+// does in complete mode only.
+//
 // Connections do not reconnect by themselves: nats.go would send rows on a new
 // connection before anybody could check that the stream is still the same one
 // and that no other attempt has taken over. Both sides dial again themselves.
