@@ -12,6 +12,9 @@
 // silently start at the first message that is left, or wait for a sequence that
 // a re-created stream reaches next month.
 //
+// A subject without a stream is one of core NATS (core.go): each message at most
+// once, and what is dropped on the way is counted.
+//
 // # Sink
 //
 // A sink publishes each row at once to a stream. With at_least_once the
@@ -39,12 +42,12 @@
 // $JS.API.CONSUMER.CREATE.<s>.>, .MSG.NEXT.<s>.>, .INFO.<s>.> and .DELETE.<s>.>,
 // and subscribes to its inbox (option inbox_prefix); with workqueue and interest
 // retention it also publishes to $JS.API.CONSUMER.DURABLE.CREATE.<s>.> and
-// $JS.ACK.<s>.>. A sink publishes to its
-// subjects and to $JS.API.STREAM.INFO.<s>; with exactly_once also to everything
-// a source does, to streamd.commits.>, and for the stream STREAMD_COMMITS to
-// $JS.API.STREAM.INFO, .CREATE (unless it exists) and .MSG.GET. With transactional
-// it is streamd.transactions.> instead, and .MSG.GET of <s> (or $JS.API.DIRECT.GET
-// if the stream allows that).
+// $JS.ACK.<s>.>. Without a stream it only subscribes to its subjects. A sink
+// publishes to its subjects and to $JS.API.STREAM.INFO.<s>; with exactly_once
+// also to everything a source does, to streamd.commits.>, and for the stream
+// STREAMD_COMMITS to $JS.API.STREAM.INFO, .CREATE (unless it exists) and
+// .MSG.GET. With transactional it is streamd.transactions.> instead, and
+// .MSG.GET of <s> (or $JS.API.DIRECT.GET if the stream allows that).
 //
 // # What remains exposed
 //
