@@ -113,7 +113,7 @@ func (o *outage) holds(want messages.EventTime) {
 	}
 	flush(o.t, o.a)
 	if got := o.watermark(); got != want {
-		o.t.Errorf("watermark %d, want %d", got, want)
+		o.t.Fatalf("watermark %d, want %d", got, want)
 	}
 }
 
