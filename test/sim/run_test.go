@@ -99,7 +99,7 @@ func newRun(seed uint64, sys *actors.System, w **world) *run {
 		log: func(string, ...any) {}, lastSink: map[string]messages.Epoch{}, covered: map[string]int{},
 	}
 	if *w != nil {
-		r.w.fibers = (*w).fibers
+		r.w.fibers, (*w).fibers = (*w).fibers, nil
 	}
 	*w = r.w
 	r.plan = &plans[rng.IntN(len(plans))]

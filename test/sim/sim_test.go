@@ -48,7 +48,7 @@ var (
 // system returns an actor system, a new one from time to time: crashed attempts
 // leave their actors behind.
 func (h *harness) system() *actors.System {
-	if h.runs++; h.sys == nil || h.runs%200 == 0 {
+	if h.runs++; h.sys == nil || h.runs%50 == 0 {
 		h.shut()
 		h.sys = actors.NewSystem(actors.SystemConfig{Clock: h, Executor: h, Schedule: func(f func()) { h.w.steps = append(h.w.steps, f) }})
 	}

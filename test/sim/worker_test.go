@@ -110,6 +110,7 @@ func (k *worker) step() {
 	k.fiber.resume()
 	w.busy = nil
 	if !k.inside {
+		k.fiber.k = nil // or worlds that are over would be kept
 		w.fibers = append(w.fibers, k.fiber)
 		k.fiber = nil
 	}
@@ -150,6 +151,7 @@ func (k *worker) end() {
 	if k.inside {
 		k.w.busy = k
 		k.fiber.stop()
+		k.fiber.k = nil
 		k.w.busy, k.inside, k.fiber = nil, false, nil
 	}
 }
