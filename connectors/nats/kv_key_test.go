@@ -17,7 +17,7 @@ import (
 )
 
 // goodKey is the rule of nats.go (validKeyRe and keyValid).
-var goodKey = regexp.MustCompile(`^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$`) //nolint:gochecknoglobals // constant
+var goodKey = regexp.MustCompile(`^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$`)
 
 func keyOf(t testing.TB, text string, s *messages.Schema, row ...any) (string, error) {
 	t.Helper()

@@ -250,7 +250,7 @@ func TestBucketConvergesUnderRandomCrashes(t *testing.T) {
 	for range rows {
 		m.log = append(m.log, fmt.Sprintf("k%d", min(rnd.IntN(keys), rnd.IntN(keys))))
 	}
-	var epoch messages.Epoch
+	var epoch, highest messages.Epoch // committed; numbers are never used again
 	var last connectors.Token
 	committed, attempts := 0, uint64(0)
 	type zombie struct {
@@ -264,6 +264,7 @@ func TestBucketConvergesUnderRandomCrashes(t *testing.T) {
 		attempts++
 		parallelism := 1 + rnd.IntN(3)
 		o := openKV(t, kvConfig{attempt: attempts, epoch: epoch, last: last, subtasks: parallelism, maxIdle: 1 + rnd.IntN(100)}, append(kvOptions(b), "max_pending", fmt.Sprint(1+rnd.IntN(50)))...)
+		o.epoch = highest
 		run := m.restart(committed)
 		write := func(n int) {
 			for range n {
@@ -310,7 +311,7 @@ func TestBucketConvergesUnderRandomCrashes(t *testing.T) {
 				}
 			}
 		}
-		epoch = o.epoch // numbers are never used again
+		highest = o.epoch
 		write(rnd.IntN(100))
 		if rnd.IntN(3) == 0 {
 			zombies = append(zombies, zombie{o, run, parallelism})
