@@ -25,7 +25,7 @@ func say(t *testing.T, nc *nats.Conn, subject string, from, to int) {
 			t.Fatal(err)
 		}
 	}
-	if err := nc.Flush(); err != nil {
+	if err := nc.FlushTimeout(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 }
