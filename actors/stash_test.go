@@ -174,23 +174,54 @@ func (w *ledgerWriter) Cut(e messages.Epoch) (connectors.Flush, error) {
 	}, nil
 }
 
-// pacedSource takes a moment between two reads, so that epochs divide the rows.
-type pacedSource struct{ sliceSource }
+// pace counts commit records.
+type pace struct {
+	mu      sync.Mutex
+	records int
+	next    chan struct{} // closed and replaced with each record
+}
+
+func (p *pace) note() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records++
+	close(p.next)
+	p.next = make(chan struct{})
+}
+
+// pacedSource waits for a commit record between two reads, so that epochs divide
+// the rows.
+type pacedSource struct {
+	sliceSource
+	pace *pace
+}
 
 func (s *pacedSource) Open(ctx context.Context, r connectors.ReadRequest) (connectors.Reader, error) {
 	in, err := s.sliceSource.Open(ctx, r)
-	return &pacedReader{in}, err
+	return &pacedReader{in, s.pace, -1}, err
 }
 
-type pacedReader struct{ connectors.Reader }
+type pacedReader struct {
+	connectors.Reader
+	pace *pace
+	seen int // records at the last Read
+}
 
 func (r *pacedReader) Read(ctx context.Context, dst *connectors.Rows) error {
-	select {
-	case <-time.After(time.Millisecond):
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		r.pace.mu.Lock()
+		n, next := r.pace.records, r.pace.next
+		r.pace.mu.Unlock()
+		if r.seen < 0 || n > r.seen {
+			r.seen = n
+			return r.Reader.Read(ctx, dst)
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return r.Reader.Read(ctx, dst)
 }
 
 func (s *pacedSource) spec() SourceSpec {
@@ -208,21 +239,29 @@ type ledgerWorld struct {
 	wrap   func(epochs.Segments) epochs.Segments
 	config func(*AttemptConfig)
 	number uint64
+	pace   pace
+	rows   int // of the two partitions together
+	batch  int // rows of a Read
 }
 
-const ledgerRows = 60
-
 func newLedgerWorld() *ledgerWorld {
-	w := &ledgerWorld{ledger: newLedger()}
+	w := &ledgerWorld{ledger: newLedger(), pace: pace{next: make(chan struct{})}, rows: 60, batch: 7}
 	disk := memstore.New(memstore.Options{Seed: 1, KeepUnsynced: 50, Fault: func(op string) error { return w.ledger.point(op) }})
 	w.open, w.crash = disk.Open, disk.Crash
-	w.graph = func() *Graph {
-		src := &pacedSource{sliceSource{parts: [][][2]int64{numbers(ledgerRows/2, 13), shifted(ledgerRows / 2)}, bounded: true, batch: 7}}
-		g := NewGraph()
-		g.Sink("out", w.ledger.spec(), Forward(g.Source("src", src.spec())))
-		return g
-	}
+	w.graph = func() *Graph { return w.into("out", w.ledger) }
 	return w
+}
+
+// into is a graph that ends in l under the given name.
+func (w *ledgerWorld) into(name string, l *ledger) *Graph {
+	src := &pacedSource{sliceSource{parts: [][][2]int64{numbers(w.rows/2, 13), shifted(w.rows / 2)}, bounded: true, batch: w.batch}, &w.pace}
+	spec := src.spec()
+	if w.batch == w.rows { // nothing to wait for
+		spec = src.sliceSource.spec()
+	}
+	g := NewGraph()
+	g.Sink(name, l.spec(), Forward(g.Source("src", spec)))
+	return g
 }
 
 // shifted are the numbers that follow those of n rows.
@@ -281,6 +320,13 @@ func (w *ledgerWorld) attempt(t *testing.T, during func(*Attempt)) error {
 	if w.config != nil {
 		w.config(&cfg)
 	}
+	told := cfg.OnEpoch
+	cfg.OnEpoch = func(r EpochReport) {
+		w.pace.note()
+		if told != nil {
+			told(r)
+		}
+	}
 	sys := NewSystem(SystemConfig{})
 	defer sys.Close()
 	a, err := sys.Start(t.Context(), cfg)
@@ -312,7 +358,7 @@ func (w *ledgerWorld) finish(t *testing.T) {
 func (w *ledgerWorld) check(t *testing.T) {
 	t.Helper()
 	var want []int64
-	for i := range int64(ledgerRows) {
+	for i := range int64(w.rows) {
 		want = append(want, i)
 	}
 	got := w.ledger.published()
@@ -454,6 +500,22 @@ func TestTheTokenDoesNotHoldTheRows(t *testing.T) {
 	w.finish(t)
 }
 
+func TestManyRowsOfTwoEpochsAreBothKept(t *testing.T) {
+	w := newLedgerWorld()
+	w.rows, w.batch = 400_000, 80_000 // parts of more than staleBytes
+	rec := stopped(t, w)
+	parts := 0
+	for _, c := range rec.Chains {
+		if c.BaseBytes > staleBytes {
+			parts++
+		}
+	}
+	if parts < 2 {
+		t.Fatalf("got %d large parts, want those of two epochs", parts)
+	}
+	w.finish(t)
+}
+
 // damagedStore loses or changes segments of a sink when they are loaded.
 type damagedStore struct {
 	epochs.Segments
@@ -499,19 +561,14 @@ func TestDamagedRowsEndTheQuery(t *testing.T) {
 func TestASinkThatIsGoneLeavesNoRowsBehindUnsaid(t *testing.T) {
 	other := func(w *ledgerWorld) *ledger {
 		l := newLedger()
-		w.graph = func() *Graph {
-			src := &pacedSource{sliceSource{parts: [][][2]int64{numbers(ledgerRows/2, 13), shifted(ledgerRows / 2)}, bounded: true, batch: 7}}
-			g := NewGraph()
-			g.Sink("other", l.spec(), Forward(g.Source("src", src.spec())))
-			return g
-		}
+		w.graph = func() *Graph { return w.into("other", l) }
 		return l
 	}
 	w := newLedgerWorld()
 	rec := stopped(t, w)
 	published := len(w.ledger.published())
 	former := w.graph
-	l := other(w)
+	other(w)
 	err := w.attempt(t, nil)
 	if !errors.Is(err, ErrUnpublished) || fault.KindOf(err) != fault.Config || !strings.Contains(err.Error(), fmt.Sprintf(`rows of epoch %d for "out"`, rec.Prev)) && !strings.Contains(err.Error(), fmt.Sprintf(`rows of epoch %d for "out"`, rec.Epoch)) {
 		t.Fatalf("got %v, want a refusal that names the sink", err)
@@ -527,13 +584,22 @@ func TestASinkThatIsGoneLeavesNoRowsBehindUnsaid(t *testing.T) {
 	}
 
 	w = newLedgerWorld()
+	w.batch = w.rows
+	w.config = func(c *AttemptConfig) { c.EpochInterval = time.Hour } // all rows are left when reading ends
+	w.finish(t)
+	other(w)
+	if err := w.attempt(t, nil); err != nil {
+		t.Errorf("behind the end of a query of one epoch: %v", err)
+	}
+
+	w = newLedgerWorld()
 	stopped(t, w)
-	l = other(w)
+	l := other(w)
 	w.config = func(c *AttemptConfig) { c.AllowDroppedState = true }
 	if err := w.attempt(t, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(l.published()); n == 0 || n == ledgerRows {
+	if n := len(l.published()); n == 0 || n == w.rows {
 		t.Errorf("the other sink got %d rows, want those behind the checkpoint", n)
 	}
 	store, err := w.open()

@@ -186,12 +186,18 @@ func TestKeysAreEqualAsInGroups(t *testing.T) {
 	)
 	w := newWorld(t, held.Config{Request: connectors.WriteRequest{Schema: s, KeyColumns: []int{0, 1, 2}}}, 1)
 	rows := [][]any{ // pairs of equal keys, and nothing else is equal
-		{0.0, []any{1, true}, []any{1, 2}, 1}, {math.Copysign(0, -1), []any{1, true}, []any{1, 2}, 2},
-		{math.NaN(), nil, nil, 3}, {-math.NaN(), nil, nil, 4},
-		{nil, []any{nil, true}, []any{}, 5}, {nil, []any{nil, true}, []any{}, 6},
-		{nil, []any{nil, true}, []any{nil}, 7}, {nil, []any{nil, true}, []any{nil}, 8},
-		{nil, []any{nil, true}, []any{2, 1}, 9}, {nil, []any{nil, true}, []any{2, 1}, 10},
-		{nil, []any{nil, true}, []any{1, 2}, 11}, {nil, []any{nil, true}, []any{1, 2}, 12},
+		{0.0, []any{1, true}, []any{1, 2}, 1},
+		{math.Copysign(0, -1), []any{1, true}, []any{1, 2}, 2},
+		{math.NaN(), nil, nil, 3},
+		{-math.NaN(), nil, nil, 4},
+		{nil, []any{nil, true}, []any{}, 5},
+		{nil, []any{nil, true}, []any{}, 6},
+		{nil, []any{nil, true}, []any{nil}, 7},
+		{nil, []any{nil, true}, []any{nil}, 8},
+		{nil, []any{nil, true}, []any{2, 1}, 9},
+		{nil, []any{nil, true}, []any{2, 1}, 10},
+		{nil, []any{nil, true}, []any{1, 2}, 11},
+		{nil, []any{nil, true}, []any{1, 2}, 12},
 	}
 	write(t, w.writer[0], batch(t, s, rows...))
 	w.end(t, 1)
@@ -348,5 +354,30 @@ func TestNewAndWriterRefuseWhatCannotWork(t *testing.T) {
 	}
 	if _, err := w.rows.Prepare(1, []connectors.Token{connectors.Token("{")}); err == nil {
 		t.Error("a token that is none is accepted")
+	}
+}
+
+// away is a stash that gives nothing back.
+type away struct{ connectors.Stash }
+
+func (away) Load(context.Context, messages.Epoch, func(uint16, []byte) error) error {
+	return errors.New("the checkpoint is read")
+}
+
+func TestRowsOfTheRunningAttemptAreNotReadBack(t *testing.T) {
+	w := newWorld(t, held.Config{}, 0)
+	rows, err := held.New(held.Config{Request: connectors.WriteRequest{Schema: schema, Stash: away{w.stash}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wr, err := rows.Writer(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rows, w.writer = rows, []connectors.Writer{wr}
+	write(t, wr, batch(t, schema, []any{"a", 1}))
+	w.end(t, 1)
+	if got := w.replay(t.Context(), t, 1); len(got) != 1 {
+		t.Errorf("got %d rows, want 1", len(got))
 	}
 }

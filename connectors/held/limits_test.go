@@ -50,7 +50,9 @@ func TestWriteWaitsForTheEpochThatIsCut(t *testing.T) {
 				}
 				return
 			}
-			<-written
+			if err := <-written; err != nil {
+				t.Fatal(err)
+			}
 		}
 		cancel()
 		t.Error("30 KiB beside a cut epoch do not reach the limit of 20 KiB")
