@@ -29,6 +29,7 @@ const (
 	writerEnv   = "STREAMD_TEST_NATS_WRITER"
 	writerRows  = 20_000
 	writerEpoch = 400 // rows
+	maxKills    = 15
 )
 
 // checkpoint is what a process that writes leaves in a directory: the commit
@@ -187,14 +188,20 @@ func killedWriter(t *testing.T, offer connectors.Offer) {
 		}
 		done := make(chan error, 1)
 		go func() { done <- cmd.Wait() }()
-		kill := time.NewTimer(time.Duration(60+rand.IntN(400)) * time.Millisecond)
+		life := time.Duration(60+rand.IntN(400)) * time.Millisecond
+		if kills == maxKills {
+			life = time.Minute // on a slow machine no process would get to its end
+		}
+		kill := time.NewTimer(life)
 		select {
 		case err = <-done:
 			kill.Stop()
 		case <-kill.C:
 			_ = cmd.Process.Kill()
 			err = <-done // that it was killed
-			kills++
+			if kills++; kills > maxKills {
+				t.Fatalf("the process does not end\n%s", out.String())
+			}
 			<-time.After(noWindow + 50*time.Millisecond) // the server forgets identities
 			continue
 		}
