@@ -59,6 +59,10 @@ func TestKillAtEveryPoint(t *testing.T) {
 	})
 	for _, name := range names {
 		for _, hit := range table[name] {
+			if name == "rec/stash" {
+				r.killAtStash(hit)
+				continue
+			}
 			r.killAt(name, hit)
 			if r.rng.IntN(2) == 0 { // again, while it restores or replays
 				again := []string{"rec/restore", "sink/fenced", "sink/adopted", "src/read", "sink/write", "mark/inject"}
@@ -70,6 +74,20 @@ func TestKillAtEveryPoint(t *testing.T) {
 		}
 	}
 	r.finish()
+}
+
+// killAtStash makes the child leave rows that have committed and are not
+// published, and kills the next one when it loads them.
+func (r *rig) killAtStash(hit int) {
+	r.t.Helper()
+	lanes := r.lanes
+	defer func() { r.lanes = lanes }()
+	r.lanes = []lane{epochRowsLane()}
+	r.killAt("epoch/commit.synced", 3)
+	if hit > 1 { // twice in a row
+		r.killAt("rec/stash", 1)
+	}
+	r.killAt("rec/stash", 1)
 }
 
 // killAt starts the child with a rule that kills it at a hit of a point.
