@@ -89,7 +89,7 @@ var mutants = []mutant{
 		{brokerGo, "range k.log[t.ScanFrom:] {", "range k.log[len(k.log):] {"},
 	}, ""},
 	{"the watermark of the last input is ignored", []edit{
-		{inletGo, "	for _, in := range s.inlets {\n\t\thigh", "	for _, in := range s.inlets[:max(1, len(s.inlets)-1)] {\n\t\thigh"},
+		{inletGo, "	for _, in := range s.inlets {\n\t\tif s.cfg.FlushAtEnd", "	for _, in := range s.inlets[:max(1, len(s.inlets)-1)] {\n\t\tif s.cfg.FlushAtEnd"},
 		{inletGo, "	for _, o := range s.inlets {\n", "	for _, o := range s.inlets[:max(1, len(s.inlets)-1)] {\n"},
 	}, ""},
 	{"a batch is not split where the watermark acts", []edit{
@@ -105,7 +105,7 @@ var mutants = []mutant{
 		{sinkGo, "k.broken = err != nil", "k.broken = false"},
 	}, ""},
 	{"the end overtakes the last rows", []edit{
-		{sourceGo, "s.silence = ends //", "s.broadcast(messages.End{}) //"},
+		{sourceGo, "	src.ended, src.stopping = true, true\n", "	src.ended, src.stopping = true, true\n\ts.broadcast(messages.End{})\n"},
 	}, ""},
 	{"a source that is held up is never idle again", []edit{
 		{sourceGo, "		s.armIdle(0) // held up", "		// held up"},
