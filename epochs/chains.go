@@ -2,6 +2,7 @@ package epochs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"maps"
@@ -64,33 +65,43 @@ func (c *ChainCheck) Finish(r *Record, operator string, within func(group uint16
 	return errs
 }
 
+// StateReport is what VerifyState has found.
+type StateReport struct {
+	Segments int
+	Bytes    int64
+	// Damage has an error per key group that is damaged, with the operator's name.
+	Damage []error
+}
+
 // VerifyState reads all segments that a commit record speaks of and compares them
-// with it. It returns an error per key group that is damaged, with the operator's
-// name; another error than damage ends it.
-func VerifyState(ctx context.Context, store Segments, r *Record) (damage []error, err error) {
+// with it. Only another error than damage ends it.
+func VerifyState(ctx context.Context, store Segments, r *Record) (*StateReport, error) {
+	rep := &StateReport{}
 	for _, op := range r.statefulOperators() {
 		var check ChainCheck
 		var bad []uint16
 		for group := range uint16(OperatorGroup + 1) {
 			err := store.Load(ctx, LoadRange{Operator: op, From: group, To: group + 1, UpTo: r.Epoch}, func(s Segment) error {
+				rep.Segments++
+				rep.Bytes += int64(len(s.Data))
 				check.Add(s)
 				return nil
 			})
 			switch {
 			case err == nil:
-			case isDamage(err):
-				damage = append(damage, fmt.Errorf("operator %q: %w", op, err))
+			case errors.Is(err, ErrDamaged):
+				rep.Damage = append(rep.Damage, fmt.Errorf("operator %q: %w", op, err))
 				bad = append(bad, group)
 				delete(check.got, group)
 			default:
-				return damage, err
+				return rep, err
 			}
 		}
 		for _, e := range check.Finish(r, op, func(g uint16) bool { return !slices.Contains(bad, g) }) {
-			damage = append(damage, fmt.Errorf("operator %q: %w", op, e))
+			rep.Damage = append(rep.Damage, fmt.Errorf("operator %q: %w", op, e))
 		}
 	}
-	return damage, nil
+	return rep, nil
 }
 
 // statefulOperators names the operators that have or may have segments.

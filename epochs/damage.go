@@ -1,7 +1,6 @@
 package epochs
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/streamd-io/streamd/messages"
@@ -37,8 +36,6 @@ func (e *LostError) Error() string { return e.Text }
 
 // Unwrap returns ErrDamaged.
 func (e *LostError) Unwrap() error { return ErrDamaged }
-
-func isDamage(err error) bool { return errors.Is(err, ErrDamaged) }
 
 // NewestDamage returns the error among those that Segments.Committed has returned
 // in err that is about a newer epoch than have, nil if there is none: damage of

@@ -48,6 +48,41 @@ func (*explainCmd) Help() string {
 }
 
 // Help shows examples.
+func (*checkpointsCmd) Help() string {
+	return `Nothing in the directory is changed; a directory in use is refused, naming the process. Examples:
+
+  streamd checkpoints ls /var/lib/streamd
+  streamd checkpoints inspect /var/lib/streamd hot_items --epoch 117
+  streamd checkpoints verify /var/lib/streamd --json
+
+Exit codes: 0 fine, 2 usage or not readable, 3 verify has found damage or rows that do not add up.` + variables
+}
+
+// Help shows examples.
+func (*checkpointsLsCmd) Help() string {
+	return `Shows for each query the epochs it can go on from, newest first (run --restore-epoch). Example:
+
+  streamd checkpoints ls /var/lib/streamd` + variables
+}
+
+// Help shows examples.
+func (*checkpointsInspectCmd) Help() string {
+	return `Example:
+
+  streamd checkpoints inspect /var/lib/streamd hot_items --epoch 117` + variables
+}
+
+// Help shows examples.
+func (*checkpointsVerifyCmd) Help() string {
+	return `Reads every segment of every retained epoch, compares it with the checksums in the commit record, and checks
+that the rows of every operator add up. Prints one line per problem. Example:
+
+  streamd checkpoints verify /var/lib/streamd hot_items
+
+Exit codes: 0 whole, 2 usage or not readable, 3 problems were found.` + variables
+}
+
+// Help shows examples.
 func (*demoCmd) Help() string {
 	return `Examples:
 

@@ -4,6 +4,7 @@
 //	streamd run FILE.sql         run every query of a file until a signal
 //	streamd validate FILE.sql    report everything that is wrong with it
 //	streamd explain FILE.sql     show plan, stages and guarantees
+//	streamd checkpoints ls DIR   list, inspect and verify checkpoints
 //	streamd demo                 a NATS server, a generator and three queries in one process
 //	streamd version
 //
@@ -46,11 +47,12 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 type cli struct {
-	Run      runCmd      `cmd:"" help:"Run every query of a SQL file until a signal, or until all have ended."`
-	Validate validateCmd `cmd:"" help:"Check a SQL file and report everything that is wrong with it."`
-	Explain  explainCmd  `cmd:"" help:"Show plan, stages, replay verdict and guarantees of every query of a file."`
-	Demo     demoCmd     `cmd:"" help:"Run a NATS server, a generator of bids and three queries in this process."`
-	Version  versionCmd  `cmd:"" help:"Print the version."`
+	Run         runCmd         `cmd:"" help:"Run every query of a SQL file until a signal, or until all have ended."`
+	Validate    validateCmd    `cmd:"" help:"Check a SQL file and report everything that is wrong with it."`
+	Explain     explainCmd     `cmd:"" help:"Show plan, stages, replay verdict and guarantees of every query of a file."`
+	Checkpoints checkpointsCmd `cmd:"" help:"Look at the checkpoints of a directory that is not in use."`
+	Demo        demoCmd        `cmd:"" help:"Run a NATS server, a generator of bids and three queries in this process."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
 func main() {
