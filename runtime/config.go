@@ -36,8 +36,13 @@ type Config struct {
 	// AllowDroppedState lets a query start although the checkpoint holds state
 	// that the query no longer has a place for.
 	AllowDroppedState bool
-	// RestoreEpoch, if not 0, makes queries go back to that epoch.
-	RestoreEpoch uint64
+	// RestoreEpoch, if not 0, makes the only query of a script go back to that
+	// epoch; RestoreEpochs does so by name. It happens once per query.
+	RestoreEpoch  uint64
+	RestoreEpochs map[string]uint64
+	// AcceptDuplicates lets them go back although sinks may have published newer
+	// epochs and will publish their rows again.
+	AcceptDuplicates bool
 	// System hosts the actors; nil makes one. It is closed with the session only
 	// if the session made it.
 	System *actors.System

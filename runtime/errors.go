@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages/fault"
 	"github.com/streamd-io/streamd/runtime/internal/deploy"
 	"github.com/streamd-io/streamd/runtime/internal/sql"
@@ -13,9 +14,17 @@ import (
 // ErrStopped is returned by calls on a query that was stopped.
 var ErrStopped = errors.New("the query was stopped")
 
-// Incompatible reports whether err says that a checkpoint does not fit the
-// query that was to go on from it.
-func Incompatible(err error) bool { return errors.Is(err, deploy.ErrIncompatible) }
+// Incompatible reports whether err says that a query cannot go on from its
+// checkpoint: it does not fit the query, is damaged or of a newer version, or going
+// back to an older epoch would repeat rows.
+func Incompatible(err error) bool {
+	for _, why := range []error{deploy.ErrIncompatible, deploy.ErrDuplicates, epochs.ErrDamaged, epochs.ErrNewerFormat} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	return false
+}
 
 // Diagnostic is one fault in a script.
 type Diagnostic struct {

@@ -75,7 +75,7 @@ func isThere(path string) (bool, error) {
 }
 
 func (st *stores) openOwn(ctx context.Context, own string, back bool) (epochs.Segments, error) {
-	s, err := badgerstore.Open(ctx, own, badgerstore.Options{Log: st.cfg.Log, AllowLost: back})
+	s, err := badgerstore.Open(ctx, own, badgerstore.Options{Log: st.cfg.Log, AllowLost: true})
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "open the checkpoint")
 	}
@@ -86,7 +86,7 @@ func (st *stores) openOwn(ctx context.Context, own string, back bool) (epochs.Se
 // to an older epoch, once.
 func (st *stores) openCatalog(ctx context.Context) (epochs.Segments, error) {
 	s, err := badgerstore.Open(ctx, filepath.Join(st.dir, catalogDir), badgerstore.Options{
-		Log: st.cfg.Log, AllowLost: st.cfg.RestoreEpoch != 0 && !st.reopened,
+		Log: st.cfg.Log, AllowLost: (st.cfg.RestoreEpoch != 0 || len(st.cfg.RestoreEpochs) > 0) && !st.reopened,
 	})
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "open the checkpoint that the queries without state share")

@@ -56,7 +56,7 @@ func (p *placed) open(shared bool, want ...messages.Epoch) epochs.Segments {
 	if !slices.Equal(got, want) {
 		p.Fatalf("the checkpoint has the epochs %v, want %v", got, want)
 	}
-	if _, _, err := p.st.nextAttempt("q"); err != nil { // as the query's next attempt does
+	if _, _, err := p.st.nextAttempt("q", nil); err != nil { // as the query's next attempt does
 		p.Fatal(err)
 	}
 	return s

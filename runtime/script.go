@@ -309,6 +309,9 @@ func (s *Session) applyDefinitions(ctx context.Context, name, text string) (*scr
 	if s.closed {
 		return nil, errClosed
 	}
+	if err := s.checkRestore(sc); err != nil {
+		return nil, err
+	}
 	s.catalog = sc.catalog
 	return sc, nil
 }

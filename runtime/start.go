@@ -205,28 +205,25 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		restarts = -1
 	}
 	name := p.name
-	back := messages.Epoch(s.cfg.RestoreEpoch)
-	if s.started[name] {
-		back = 0 // it has gone back already
-	}
+	back := s.restoreEpoch(name)
 	goesBack := back != 0
 	open := func(ctx context.Context) (epochs.Segments, error) {
 		store, err := s.stores.open(ctx, name, goesBack, p.compiled.RecordsOnly())
 		if err == nil {
-			goesBack = false // from now on nothing may be missing
+			goesBack = false // it stays where it was found only that once
 		}
 		return store, err
 	}
 	return deploy.Config{
 		System: s.sys, Query: name, Plan: p.compiled.Plan, Log: s.cfg.Log,
 		OpenStore:    open,
-		NextAttempt:  func() (uint64, messages.ID128, error) { return s.stores.nextAttempt(name) },
+		NextAttempt:  func(from *epochs.Record) (uint64, messages.ID128, error) { return s.stores.nextAttempt(name, from) },
 		Graph:        func() (*actors.Graph, error) { return p.compiled.Graph, nil },
 		OnRestore:    q.onRestore,
 		OnState:      q.onState,
 		CheckPlan:    func(old epochs.Plan) error { return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState) },
-		RestoreEpoch: back,
-		Restart:      deploy.RestartPolicy{MaxRestarts: restarts},
+		RestoreEpoch: back, AcceptDuplicates: s.cfg.AcceptDuplicates,
+		Restart: deploy.RestartPolicy{MaxRestarts: restarts},
 		Attempt: actors.AttemptConfig{
 			EpochInterval: v.Duration("epoch_interval"), FlushAtEnd: v.Bool("flush_at_end"), OnEpoch: q.onEpoch, OnStatus: q.onStatus,
 			AllowDroppedState: s.cfg.AllowDroppedState,

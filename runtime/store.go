@@ -3,10 +3,6 @@ package runtime
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -19,7 +15,6 @@ import (
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/catalogstore"
 	"github.com/streamd-io/streamd/epochs/memstore"
-	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
@@ -41,9 +36,6 @@ type stores struct {
 	identities map[string]identity
 	cleaned    bool // the catalog holds nothing of queries with a store of their own
 }
-
-// identityName is the file with a query's identity in its directory.
-const identityName = "IDENTITY"
 
 func openStores(cfg *Config) (*stores, error) {
 	st := &stores{dir: cfg.Dir, cfg: cfg, memory: map[string]*memstore.Disk{}, identities: map[string]identity{}}
@@ -175,8 +167,7 @@ func (st *stores) open(ctx context.Context, query string, back, shared bool) (ep
 		st.mu.Unlock()
 		return d.Open()
 	}
-	dir := st.path(query)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := st.found(query); err != nil {
 		return nil, fault.Wrap(fault.Config, err, "checkpoint directory of query %q", query)
 	}
 	// A drop may have failed half-way in this session.
@@ -184,65 +175,6 @@ func (st *stores) open(ctx context.Context, query string, back, shared bool) (ep
 		return nil, fault.Wrap(fault.Restart, err, "remove an earlier checkpoint of query %q", query)
 	}
 	return st.place(ctx, query, back, shared)
-}
-
-// identity is what is known of a query before its first commit record.
-type identity struct {
-	Attempt uint64 `json:"attempt"`
-	// Incarnation is the query's random identity in hexadecimal, drawn when it
-	// starts for the first time: rows carry it before the first epoch commits.
-	Incarnation string `json:"incarnation"`
-}
-
-// nextAttempt counts attempts durably: each gets a number that no earlier one
-// had, even if none of them committed anything.
-func (st *stores) nextAttempt(query string) (uint64, messages.ID128, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	id := st.identities[query]
-	path := filepath.Join(st.path(query), identityName)
-	if st.dir != "" {
-		if err := readIdentity(path, &id); err != nil {
-			return 0, messages.ID128{}, err
-		}
-	}
-	if id.Incarnation == "" {
-		b := make([]byte, 16)
-		if _, err := rand.Read(b); err != nil {
-			return 0, messages.ID128{}, err
-		}
-		id.Incarnation = hex.EncodeToString(b)
-	}
-	id.Attempt++
-	b, err := hex.DecodeString(id.Incarnation)
-	if err != nil || len(b) != 16 {
-		return 0, messages.ID128{}, fault.New(fault.Config, "%s is damaged: incarnation %q", path, id.Incarnation)
-	}
-	st.identities[query] = id
-	if st.dir != "" {
-		text, err := json.Marshal(id)
-		if err != nil {
-			return 0, messages.ID128{}, err
-		}
-		if err := writeDurably(path, append(text, '\n')); err != nil {
-			return 0, messages.ID128{}, fault.Wrap(fault.Restart, err, "write the query's identity")
-		}
-	}
-	return id.Attempt, messages.ID128{Hi: binary.BigEndian.Uint64(b[:8]), Lo: binary.BigEndian.Uint64(b[8:])}, nil
-}
-
-func readIdentity(path string, id *identity) error {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, id)
-	}
-	if err != nil {
-		return fault.Wrap(fault.Config, err, "%s cannot be read; it holds the number of the last attempt and the query's identity", path)
-	}
-	return nil
 }
 
 // writeDurably replaces a small file: after it returns the new content survives

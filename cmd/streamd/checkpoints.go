@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -269,4 +270,27 @@ func bytesText(n int64) string {
 		return fmt.Sprintf("%d KB", n>>10)
 	}
 	return fmt.Sprintf("%d MB", n>>20)
+}
+
+// restoreEpochs reads the values of --restore-epoch: N, or NAME=N.
+func restoreEpochs(values []string) (only uint64, named map[string]uint64, err error) {
+	for _, v := range values {
+		at := strings.LastIndexByte(v, '=')
+		n, err := strconv.ParseUint(v[at+1:], 10, 64)
+		if err != nil || n == 0 {
+			return 0, nil, fmt.Errorf("--restore-epoch %s: want the number of an epoch, N or NAME=N (see streamd checkpoints ls)", v)
+		}
+		switch {
+		case at >= 0 && named[v[:at]] != 0, at < 0 && only != 0:
+			return 0, nil, fmt.Errorf("--restore-epoch %s: given twice", v)
+		case at < 0:
+			only = n
+		default:
+			if named == nil {
+				named = map[string]uint64{}
+			}
+			named[v[:at]] = n
+		}
+	}
+	return only, named, nil
 }

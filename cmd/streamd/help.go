@@ -28,7 +28,8 @@ func (*runCmd) Help() string {
   streamd run queries.sql --dir /var/lib/streamd --http 127.0.0.1:8080
   streamd run - --available-now < backfill.sql
 
-Exit codes: 0 ended or drained, 1 a query failed, 2 usage or SQL error, 3 a checkpoint does not fit.` + variables
+Exit codes: 0 ended or drained, 1 a query failed, 2 usage or SQL error, 3 a checkpoint
+does not fit its query, is damaged, or would repeat rows.` + variables
 }
 
 // Help shows examples.

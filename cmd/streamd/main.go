@@ -28,7 +28,7 @@ const (
 	exitOK           = 0
 	exitFailed       = 1 // a query failed, or the drain timed out
 	exitUsage        = 2 // usage, configuration or SQL error
-	exitIncompatible = 3 // a checkpoint does not fit the query
+	exitIncompatible = 3 // a checkpoint does not fit the query, or is damaged
 )
 
 // exitError carries an exit code out of a command.

@@ -41,12 +41,13 @@ type runCmd struct {
 	File              string            `arg:"" help:"SQL file, or - for standard input."`
 	Dir               string            `help:"Directory for checkpoints; the same command with the same directory resumes." default:"streamd-data" type:"path"`
 	Set               map[string]string `help:"Default query option, such as epoch_interval=100ms; repeatable." placeholder:"KEY=VALUE"`
-	AvailableNow      bool              `help:"Read what is there, commit and end (trigger = 'available_now')."`
+	AvailableNow      bool              `help:"Read what is there, commit and end."`
 	HTTP              string            `name:"http" help:"Serve health, metrics and progress on this loopback address, such as 127.0.0.1:8080." placeholder:"ADDR"`
-	ExitOnFailure     bool              `help:"End when a query has failed instead of keeping the others running."`
-	Fresh             []string          `help:"Forget the checkpoint of this query before starting; repeatable." placeholder:"NAME"`
-	AllowDroppedState bool              `help:"Start although a checkpoint holds state that its query has no place for any more."`
-	RestoreEpoch      uint64            `help:"Go back to this retained epoch." placeholder:"N"`
+	ExitOnFailure     bool              `help:"End when a query has failed."`
+	Fresh             []string          `help:"Forget this query's checkpoint; repeatable." placeholder:"NAME"`
+	AllowDroppedState bool              `help:"Give up state that has no place in its query."`
+	RestoreEpoch      []string          `help:"Go back to this retained epoch (N: one query)." placeholder:"NAME=N"`
+	AcceptDuplicates  bool              `help:"Go back although rows will be published twice."`
 	ShutdownTimeout   time.Duration     `help:"How long the first signal waits for the drain." default:"20s"`
 	logFlags
 }
@@ -72,9 +73,13 @@ func (c *runCmd) Run() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	epoch, epochs, err := restoreEpochs(c.RestoreEpoch)
+	if err != nil {
+		return err
+	}
 	s, err := runtime.Open(ctx, runtime.Config{
 		Dir: c.Dir, Connectors: all.Connectors(), Formats: all.Formats(), Defaults: defaults, Log: log,
-		AllowDroppedState: c.AllowDroppedState, RestoreEpoch: c.RestoreEpoch,
+		AllowDroppedState: c.AllowDroppedState, RestoreEpoch: epoch, RestoreEpochs: epochs, AcceptDuplicates: c.AcceptDuplicates,
 	})
 	if err != nil {
 		return err

@@ -346,7 +346,7 @@ func (s *Store) rewind(to, version messages.Epoch) error {
 	s.mu.Unlock()
 	for {
 		// Deleting what never was keeps the version: the numbers below stay used.
-		if err := s.transact(version, func(txn *badger.Txn) error { return txn.Delete(recordKey(version)) }); err != nil {
+		if err := s.transact(version, func(txn *badger.Txn) error { return txn.Delete([]byte("version")) }); err != nil {
 			return err
 		}
 		s.mu.RLock()

@@ -13,7 +13,7 @@ import (
 func TestHelpFitsOnAScreen(t *testing.T) {
 	t.Parallel()
 	p := &place{dir: t.TempDir()}
-	for _, command := range []string{"", "run", "validate", "explain", "demo", "version"} {
+	for _, command := range []string{"", "run", "validate", "explain", "checkpoints", "checkpoints ls", "checkpoints inspect", "checkpoints verify", "demo", "version"} {
 		x := p.run(t, append(strings.Fields(command), "--help")...)
 		x.ends(0)
 		help := x.out.String()

@@ -14,9 +14,14 @@ import (
 // ErrIncompatible marks a checkpoint that does not fit the query.
 var ErrIncompatible = errors.New("checkpoint does not fit the query")
 
+// ErrDuplicates marks a way back that would repeat rows which a sink has promised
+// not to repeat.
+var ErrDuplicates = errors.New("rows could be repeated")
+
 // attemptOnce opens the store, runs one attempt to its end and closes the
 // store. progressed reports whether an epoch was committed.
 func (r *Runner) attemptOnce(ctx context.Context) (progressed, final bool, err error) {
+	r.opened = false
 	store, err := r.cfg.OpenStore(ctx)
 	if err != nil {
 		return false, false, fault.At(fault.Location{Query: r.cfg.Query}, err)
@@ -30,6 +35,7 @@ func (r *Runner) attemptOnce(ctx context.Context) (progressed, final bool, err e
 	if err != nil {
 		return false, false, fault.At(fault.Location{Query: r.cfg.Query}, err)
 	}
+	r.opened = true
 	return r.runAttempt(ctx, cfg)
 }
 
@@ -83,25 +89,21 @@ func (r *Runner) running(from messages.Epoch) {
 // prepare picks the epoch to go on from.
 func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.AttemptConfig, error) {
 	cfg := r.cfg.Attempt
-	records, highest, err := store.Committed(ctx)
-	damaged := errors.Is(err, epochs.ErrDamaged)
-	if err != nil && (!damaged || r.cfg.RestoreEpoch == 0) { // it may be older than the damage
+	stored, highest, err := store.Committed(ctx)
+	if err != nil && !errors.Is(err, epochs.ErrDamaged) {
 		return cfg, fault.Wrap(fault.Config, err, "read the checkpoint")
 	}
+	damage := err
 	if err := fault.Inject("rec/open"); err != nil {
 		return cfg, err
 	}
-	if len(records) > 0 || r.cfg.RestoreEpoch != 0 {
-		rec, err := r.choose(ctx, store, records, damaged)
-		if err != nil {
-			return cfg, err
-		}
-		cfg.From = rec
+	if cfg.From, err = r.choose(ctx, store, stored, damage); err != nil {
+		return cfg, err
 	}
 	if cfg.Graph, err = r.cfg.Graph(); err != nil {
 		return cfg, err
 	}
-	if cfg.Attempt, cfg.Incarnation, err = r.cfg.NextAttempt(); err != nil {
+	if cfg.Attempt, cfg.Incarnation, err = r.cfg.NextAttempt(cfg.From); err != nil {
 		return cfg, err
 	}
 	if err := fault.Inject("rec/attempt"); err != nil {
@@ -119,33 +121,24 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 	return cfg, nil
 }
 
-func (r *Runner) choose(ctx context.Context, store epochs.Segments, records []epochs.StoredRecord, damaged bool) (*epochs.Record, error) {
-	pick := 0
-	if want := r.cfg.RestoreEpoch; want != 0 {
-		pick = -1
-		for i, rec := range records {
-			if rec.Epoch == want {
-				pick = i
-			}
-		}
-		if pick < 0 {
-			return nil, fault.New(fault.Config, "epoch %d is not retained (retained: %s)", want, list(records))
-		}
-		if pick > 0 || damaged {
-			if err := store.Rewind(ctx, want); err != nil {
-				return nil, fault.Wrap(fault.Config, err, "go back to epoch %d", want)
-			}
-		}
-		r.cfg.RestoreEpoch = 0
-	}
-	rec, err := epochs.DecodeRecord(records[pick].Data)
+// choose picks the record to go on from, nil for a fresh start. damage is what is
+// wrong with the records, nil: nothing.
+func (r *Runner) choose(ctx context.Context, store epochs.Segments, stored []epochs.StoredRecord, damage error) (*epochs.Record, error) {
+	c, err := read(stored, damage)
 	if err != nil {
-		return nil, fault.Wrap(fault.Config, err, "commit record %d", records[pick].Epoch)
+		return nil, err
 	}
-	if r.cfg.CheckPlan != nil {
-		if err := CheckPlan(r.cfg.CheckPlan, rec); err != nil {
-			return nil, err
-		}
+	var rec *epochs.Record
+	if r.cfg.RestoreEpoch != 0 {
+		rec, err = r.goBack(ctx, store, c)
+	} else {
+		rec, err = r.pick(ctx, store, c)
+	}
+	if err != nil || rec == nil || r.cfg.CheckPlan == nil {
+		return rec, err
+	}
+	if err := CheckPlan(r.cfg.CheckPlan, rec); err != nil {
+		return nil, err
 	}
 	return rec, nil
 }
@@ -170,15 +163,4 @@ func CheckSinks(g *actors.Graph, rec *epochs.Record) error {
 
 func incompatible(err error, rec *epochs.Record) error {
 	return fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrIncompatible, err), "epoch %d", rec.Epoch)
-}
-
-func list(records []epochs.StoredRecord) string {
-	s := ""
-	for i, r := range records {
-		if i > 0 {
-			s += ", "
-		}
-		s += fmt.Sprint(r.Epoch)
-	}
-	return s
 }

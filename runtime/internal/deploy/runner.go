@@ -25,8 +25,9 @@ type Config struct {
 	// NextAttempt returns a number larger than that of every earlier attempt of
 	// the query, in this process or another, and the query's random identity. Both
 	// are durable when it returns: rows are published under the identity before
-	// the first commit record exists, and a restart must know them again.
-	NextAttempt func() (attempt uint64, incarnation messages.ID128, err error)
+	// the first commit record exists, and a restart must know them again. from is
+	// the record that the attempt goes on from, nil: none.
+	NextAttempt func(from *epochs.Record) (attempt uint64, incarnation messages.ID128, err error)
 	// Graph makes the graph; called before each attempt.
 	Graph func() (*actors.Graph, error)
 	// Plan describes the graph for the commit record.
@@ -38,8 +39,11 @@ type Config struct {
 	Attempt actors.AttemptConfig
 	// RestoreEpoch, if not 0, is the epoch to go back to, once.
 	RestoreEpoch messages.Epoch
-	Restart      RestartPolicy
-	Log          *slog.Logger
+	// AcceptDuplicates lets the query go back to an older epoch although sinks may
+	// have published newer ones and would publish them again.
+	AcceptDuplicates bool
+	Restart          RestartPolicy
+	Log              *slog.Logger
 	// OnRestore, if not nil, is called before each attempt that goes on from a
 	// checkpoint, with its record; it must not block.
 	OnRestore func(*epochs.Record)
@@ -87,6 +91,11 @@ type Runner struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
+	// suspect is the damage over which an attempt has failed, until the checkpoint
+	// has been looked at; opened tells that the attempt got as far as restoring.
+	// Both belong to run.
+	suspect error
+	opened  bool
 
 	// mu guards the fields below.
 	mu       sync.Mutex
@@ -240,7 +249,9 @@ func (r *Runner) run(ctx context.Context) {
 	for {
 		progressed, final, err := r.attemptOnce(ctx)
 		if progressed {
-			failures = 0
+			failures, r.suspect = 0, nil
+		} else if r.suspicious(err) {
+			continue // with a look at the whole checkpoint
 		}
 		if over, state := r.judge(ctx, final, err, failures); over {
 			r.end(state, err)

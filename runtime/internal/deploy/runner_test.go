@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -66,6 +67,8 @@ type world struct {
 	check    func(epochs.Plan) error
 	wrap     func(epochs.Segments) epochs.Segments
 	restore  messages.Epoch
+	accept   bool // AcceptDuplicates
+	offer    connectors.Offer
 	allow    bool // AllowDroppedState
 	log      io.Writer
 }
@@ -77,6 +80,7 @@ func newWorld(t *testing.T, failures int32, err error) *world {
 		sys: actors.NewSystem(actors.SystemConfig{}), log: io.Discard, fail: flaky{left: &atomic.Int32{}, err: err},
 	}
 	w.fail.left.Store(failures)
+	w.offer.Guarantee = connectors.ExactlyOnce
 	t.Cleanup(w.sys.Close)
 	return w
 }
@@ -92,16 +96,19 @@ func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 			}
 			return s, err
 		},
-		RestoreEpoch: w.restore,
-		Attempt:      actors.AttemptConfig{AllowDroppedState: w.allow},
-		NextAttempt:  func() (uint64, messages.ID128, error) { w.attempts++; return w.attempts, messages.ID128{Lo: 1}, nil },
+		RestoreEpoch: w.restore, AcceptDuplicates: w.accept,
+		Attempt: actors.AttemptConfig{AllowDroppedState: w.allow},
+		NextAttempt: func(*epochs.Record) (uint64, messages.ID128, error) {
+			w.attempts++
+			return w.attempts, messages.ID128{Lo: 1}, nil
+		},
 		Graph: func() (*actors.Graph, error) {
 			g := actors.NewGraph()
 			src := g.Source("src", actors.SourceSpec{Source: w.src, Rows: func() (*connectors.Rows, error) {
 				return connectors.NewRows(schema, nil, connectors.FailOnError), nil
 			}})
 			op := g.Operator("op", 0, func() operator.Operator { o := w.fail; return &o }, actors.Forward(src))
-			g.Sink("out", actors.SinkSpec{Sink: w.sink, Schema: schema, Lineage: true, Offer: connectors.Offer{Guarantee: connectors.ExactlyOnce}}, actors.Forward(op))
+			g.Sink("out", actors.SinkSpec{Sink: w.sink, Schema: schema, Lineage: true, Offer: w.offer}, actors.Forward(op))
 			return g, nil
 		},
 		Restart: RestartPolicy{MaxRestarts: maxRestarts, MinDelay: time.Millisecond},
@@ -276,13 +283,19 @@ func (s *halfStore) Committed(ctx context.Context) ([]epochs.StoredRecord, messa
 	return nil, highest, epochs.ErrDamaged
 }
 
-func TestAnEpochBeforeTheDamageCanBeGoneBackTo(t *testing.T) {
+// damagedWorld has committed epochs of two rows; those behind the returned one are
+// damaged.
+func damagedWorld(t *testing.T) (*world, messages.Epoch) {
+	t.Helper()
 	w := newWorld(t, 0, nil)
 	r := w.start(t, 0)
-	w.add(t, 1)
-	epoch(t, r)
-	w.add(t, 2)
-	epoch(t, r)
+	for n := range 2 {
+		w.add(t, int64(n))
+		for len(w.sink.Rows()) <= n {
+			epoch(t, r)
+		}
+		epoch(t, r) // behind what has been seen
+	}
 	r.Stop()
 	over(t, r)
 	records, err := w.records(t)
@@ -291,13 +304,14 @@ func TestAnEpochBeforeTheDamageCanBeGoneBackTo(t *testing.T) {
 	}
 	whole := records[1].Epoch
 	w.wrap = func(s epochs.Segments) epochs.Segments { return &halfStore{s, whole} }
-	r = w.start(t, 0)
-	over(t, r)
-	if r.State() != Failed || !errors.Is(r.Err(), epochs.ErrDamaged) {
-		t.Fatalf("got state %s with %v, want ErrDamaged", r.State(), r.Err())
-	}
-	w.restore = whole
-	r = w.start(t, 0)
+	return w, whole
+}
+
+// wentBack expects that the query goes on from an epoch, and that the newer ones
+// are forgotten.
+func (w *world) wentBack(t *testing.T, whole messages.Epoch) {
+	t.Helper()
+	r := w.start(t, 0)
 	epoch(t, r)
 	if got := r.From(); got != whole {
 		t.Errorf("went on from epoch %d, want %d", got, whole)
@@ -305,13 +319,67 @@ func TestAnEpochBeforeTheDamageCanBeGoneBackTo(t *testing.T) {
 	r.Stop()
 	over(t, r)
 	w.restore, w.wrap = 0, nil
-	if records, err = w.records(t); err != nil {
+	records, err := w.records(t)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, rec := range records {
 		if rec.Epoch > whole && rec.Epoch < records[0].Epoch {
 			t.Errorf("epoch %d is still there", rec.Epoch)
 		}
+	}
+}
+
+func TestAfterDamageTheQueryGoesBackByItselfIfNothingCanComeOutWrong(t *testing.T) {
+	for what, offer := range map[string]connectors.Offer{
+		"at least once": {}, "lineage": {Guarantee: connectors.ExactlyOnce}, "upsert": {Guarantee: connectors.Converges},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w, whole := damagedWorld(t)
+			w.offer = offer
+			w.wentBack(t, whole)
+		})
+	}
+}
+
+func TestAfterDamageRowsAreNotRepeatedUnasked(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(w *world)
+		want   string
+	}{
+		"a sink per epoch": {func(w *world) {
+			w.offer = connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch}
+		}, `sink "out" is exactly_once with visibility epoch`},
+		"a transactional sink": {func(w *world) {
+			w.offer = connectors.Offer{Guarantee: connectors.Transactional, Visibility: connectors.PerEpoch}
+		}, `sink "out" is transactional`},
+		"a source that has forgotten": {func(w *world) { w.src = memory.NewSource(schema) }, `source "src", partition "0"`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w, whole := damagedWorld(t)
+			c.change(w)
+			r := w.start(t, 0)
+			over(t, r)
+			if r.State() != Failed || !errors.Is(r.Err(), epochs.ErrDamaged) {
+				t.Fatalf("got state %s with %v, want ErrDamaged", r.State(), r.Err())
+			}
+			flags := fmt.Sprintf("--restore-epoch q=%d --accept-duplicates", whole)
+			for _, want := range []string{c.want, flags, fmt.Sprintf("epoch %d is whole", whole)} {
+				if !strings.Contains(r.Err().Error(), want) {
+					t.Errorf("error %q does not say %q", r.Err(), want)
+				}
+			}
+			w.restore = whole
+			r = w.start(t, 0)
+			over(t, r)
+			if !errors.Is(r.Err(), ErrDuplicates) || !strings.Contains(r.Err().Error(), flags) {
+				t.Errorf("without --accept-duplicates: got error %v, want ErrDuplicates", r.Err())
+			}
+			w.accept = true
+			if w.offer.Visibility == connectors.PerEpoch {
+				w.wentBack(t, whole)
+			}
+		})
 	}
 }
 
