@@ -70,6 +70,7 @@ type committer struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // something for the keeper to do
 	kept   chan struct{} // closed when the keeper has ended; nil before it runs
+	lease  lease         // of an exact committer
 	told   string        // last reason passed to OnRetrying; belongs to Recover, then to the keeper
 
 	progress atomic.Uint64 // rows acknowledged
@@ -111,7 +112,7 @@ func newCommitter(s *sink, r connectors.WriteRequest) *committer {
 	c := &committer{
 		sink: s, req: r, exact: r.Offer.Guarantee != connectors.AtLeastOnce, nonce: nuid.Next(),
 		tag:  fmt.Sprintf("%s/%s@%016x", escaped(r.Query), escaped(r.Sink), r.Incarnation.Hi),
-		wake: make(chan struct{}, 1), begun: map[messages.Epoch]begun{},
+		wake: make(chan struct{}, 1), lease: newLease(), begun: map[messages.Epoch]begun{},
 	}
 	if s.exclusive {
 		c.order = &sequencer{}
@@ -141,8 +142,10 @@ func (c *committer) Recover(ctx context.Context, epoch messages.Epoch, last conn
 func (c *committer) start(ctx context.Context, takeOver func(context.Context, *link) error) error {
 	var wait backoff
 	for {
+		asked := c.lease.now()
 		l, err := c.startOnce(ctx, takeOver)
 		if err == nil {
+			c.lease.renew(asked)
 			c.tell("")
 			c.mu.Lock()
 			c.link, c.ready = l, true

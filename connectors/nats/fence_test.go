@@ -45,9 +45,21 @@ func TestOldAttemptIsFenced(t *testing.T) {
 			t.Error("a row of the fenced attempt was published")
 		}
 	})
+	t.Run("when it wakes up", func(t *testing.T) {
+		zombie := openOutput(t, outputConfig{attempt: 4}, outOptions(b)...)
+		zombie.write(0, 110, 120)
+		zombie.c.lease.until.Store(0) // it has been frozen for some seconds
+		zombie.write(0, 120, 130)     // but nobody has taken over
+		openOutput(t, outputConfig{attempt: 5}, outOptions(b)...)
+		zombie.c.lease.until.Store(0)
+		wantFault(t, zombie.try(0, 200, 201), fault.Config, classFenced, "attempt 5")
+		if slices.Contains(stored(t, js, "OUT"), 200) {
+			t.Error("a row of the fenced attempt was published")
+		}
+	})
 	t.Run("when it starts", func(t *testing.T) {
 		late := tryOutput(t, outputConfig{attempt: 2}, outOptions(b)...)
-		wantFault(t, late.com.Recover(t.Context(), 0, nil), fault.Config, classFenced, "attempt 4")
+		wantFault(t, late.com.Recover(t.Context(), 0, nil), fault.Config, classFenced, "attempt 5")
 	})
 	t.Run("a new incarnation takes over whatever its number", func(t *testing.T) {
 		fresh := openOutput(t, outputConfig{attempt: 1, incarnation: 5}, outOptions(b)...)

@@ -99,7 +99,15 @@ func (c *committer) keep() {
 			return
 		case <-c.gone():
 		case <-c.wake:
+		case <-c.lease.stale:
+			if !c.renewLease() {
+				return
+			}
+			continue
 		case <-ticker.C:
+			if c.exact && !c.renewLease() {
+				return
+			}
 			p := c.progress.Load()
 			if p != stuckAt || !c.pending() {
 				c.tell("") // rows get through again
@@ -313,14 +321,7 @@ func (c *committer) verify(ctx context.Context, l *link) error {
 	if err := c.checkScanFrom(info); err != nil {
 		return err
 	}
-	m, _, err := l.readMarker(ctx, c.markerPlace())
-	if err != nil {
-		return err
-	}
-	if m == nil || m.Nonce != c.nonce {
-		return c.fenced(m)
-	}
-	return nil
+	return c.own(ctx, l)
 }
 
 // resolve finds out which of the rows without an answer are in the stream, and

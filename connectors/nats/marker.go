@@ -156,6 +156,7 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	c.mu.Lock()
 	at := c.marker
 	c.mu.Unlock()
+	asked := c.lease.now()
 	seq, err := l.writeMarker(ctx, c.markerPlace(), m, at)
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		if gone := c.markersGone(ctx, l); gone != nil {
@@ -180,6 +181,7 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	if err != nil {
 		return err
 	}
+	c.lease.renew(asked)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.marker = seq

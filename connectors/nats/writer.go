@@ -189,7 +189,7 @@ func (w *writer) room() bool {
 	default:
 	}
 	n := w.tail.Load() - w.head.Load()
-	return w.open.Load() && n < uint64(len(w.ring)) && (n == 0 || w.bytes.Load() < w.c.sink.maxBytes)
+	return w.open.Load() && (!w.c.exact || w.c.lease.valid()) && n < uint64(len(w.ring)) && (n == 0 || w.bytes.Load() < w.c.sink.maxBytes)
 }
 
 // send publishes the row in the slot behind the tail. Once it returns without
@@ -368,6 +368,14 @@ func (w *writer) passed(seq uint64) {
 	w.highest = max(w.highest, seq)
 }
 
+// wake wakes who waits for room.
+func (w *writer) wake() {
+	select {
+	case w.space <- struct{}{}:
+	default:
+	}
+}
+
 // wakeLocked wakes who waits for head or for room.
 func (w *writer) wakeLocked(head uint64) {
 	keep := w.flushes[:0]
@@ -379,10 +387,7 @@ func (w *writer) wakeLocked(head uint64) {
 		}
 	}
 	w.flushes = keep
-	select {
-	case w.space <- struct{}{}:
-	default:
-	}
+	w.wake()
 }
 
 // start lets a writer without rows publish on l.
