@@ -19,6 +19,15 @@ func TestPowerCut(t *testing.T) {
 	if testing.Short() {
 		cuts = 2
 	}
+	for done := 0; done < cuts; done += round {
+		n := min(round, cuts-done)
+		if !t.Run(fmt.Sprintf("%d", done), func(t *testing.T) { cutPower(t, n) }) {
+			t.FailNow()
+		}
+	}
+}
+
+func cutPower(t *testing.T, cuts int) {
 	base := t.TempDir()
 	image := func(i int) string { return filepath.Join(base, fmt.Sprintf("disk%d.img", i)) }
 	disk := func(i int) string { return filepath.Join(base, fmt.Sprintf("disk%d", i)) }

@@ -270,7 +270,7 @@ type tap struct {
 
 // read returns everything in the stream but what the foreign producer put there.
 func (p *tap) read() [][]byte {
-	eventually(p.r.t, "read stream "+p.stream, 30*time.Second, func(ctx context.Context) error {
+	eventually(p.r.t, "read stream "+p.stream, 3*time.Minute, func(ctx context.Context) error {
 		s, err := p.r.js.Stream(ctx, p.stream)
 		if err != nil {
 			return err
@@ -287,7 +287,7 @@ func (p *tap) read() [][]byte {
 			return err
 		}
 		for p.seq < last {
-			batch, err := c.Fetch(min(2000, int(last-p.seq)), jetstream.FetchMaxWait(time.Second))
+			batch, err := c.Fetch(min(2000, int(last-p.seq)), jetstream.FetchMaxWait(10*time.Second))
 			if err != nil {
 				return err
 			}
