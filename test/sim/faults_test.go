@@ -121,6 +121,9 @@ func (r *run) planFault() plannedFault {
 			if f.effect == hangs && r.rng.IntN(3) == 0 {
 				f.point = late[r.rng.IntN(len(late))]
 			}
+			if r.mayRewind() && f.after > 100 && r.rng.IntN(12) == 0 {
+				f.point = "store/rewind"
+			}
 		}
 		f.skip = min(r.rng.IntN(4), r.rng.IntN(4))
 		if f.point == "sink/publish" {

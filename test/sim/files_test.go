@@ -274,7 +274,7 @@ func (w *fileWriter) Cut(messages.Epoch) (connectors.Flush, error) {
 	}
 	f, t := w.f, filesToken{Length: map[int]int{w.number: len(w.f.content)}}
 	n := len(f.content)
-	if n > 0 && k.r.rng.IntN(4) == 0 {
+	if n > 0 && k.r.rng.IntN(2) == 0 {
 		t.Complete = []int{w.number}
 		w.create()
 	}

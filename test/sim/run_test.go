@@ -552,6 +552,10 @@ func (r *run) ask() {
 // settled waits until output that is held back to coalesce must be out, and
 // checks that it is without a drain.
 func (r *run) settled() bool {
+	if slices.ContainsFunc(r.w.work, func(k *worker) bool { return k.inside }) {
+		r.settle = 0 // as long as a call hangs, nothing has to come out
+		return false
+	}
 	if r.settle == 0 {
 		r.settle = r.w.now + 4*idleAfter // longer than any stall
 	}
