@@ -199,6 +199,9 @@ func (c *filesCommitter) Prepare(_ context.Context, e messages.Epoch, tokens []c
 		}
 	}
 	all.Complete = append(all.Complete, c.complete...)
+	for _, i := range c.complete {
+		all.Length[i] = len(c.k.all[i].content) // also that of an epoch before, if it is not confirmed
+	}
 	data, err := json.Marshal(all)
 	if err != nil {
 		return nil, err
