@@ -163,7 +163,7 @@ func (s *subtask) endOfInput() {
 	src := s.source
 	src.ended, src.stopping = true, true
 	s.tellChanged()
-	s.silence = ends // behind the rows that the chain still has
+	s.inputEnded()
 	s.sayStopped()
 }
 
