@@ -192,7 +192,7 @@ func (r *coreReader) attach(ctx context.Context) error {
 func (r *coreReader) drain(ctx context.Context, dst *connectors.Rows) (waiting bool, err error) {
 	n, _, err := r.sub.Pending()
 	if err != nil {
-		return false, fault.Wrap(fault.Transient, err, "read subject %s", r.partition)
+		return false, fault.Wrap(fault.Transient, err, "read subject %s from nats server %s", r.partition, r.src.conn.hosts())
 	}
 	for ; n > 0 && !dst.Full(r.maxRows); n-- {
 		m, err := r.sub.NextMsgWithContext(ctx)
@@ -200,7 +200,7 @@ func (r *coreReader) drain(ctx context.Context, dst *connectors.Rows) (waiting b
 			m, err = r.sub.NextMsgWithContext(ctx)
 		}
 		if err != nil {
-			return false, fault.Wrap(fault.Transient, err, "read subject %s", r.partition)
+			return false, fault.Wrap(fault.Transient, err, "read subject %s from nats server %s", r.partition, r.src.conn.hosts())
 		}
 		if err := r.take(m, dst); err != nil {
 			return false, err
