@@ -68,7 +68,7 @@ func OpenCheckpoints(dir string) (*Checkpoints, error) {
 	case err != nil:
 		return nil, fault.Wrap(fault.Config, err, "lock the checkpoint directory")
 	default:
-		if err := flockDir(f, dir); err != nil {
+		if err := flockDir(f, dir, "stop it first"); err != nil {
 			return nil, err
 		}
 		c.lock = f

@@ -100,7 +100,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "lock the checkpoint directory")
 	}
-	if err := flockDir(f, dir); err != nil {
+	if err := flockDir(f, dir, "stop it or choose another directory with --dir"); err != nil {
 		return nil, err
 	}
 	if err = f.Truncate(0); err == nil {
@@ -113,8 +113,9 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// flockDir locks an open lock file; when it fails the file is closed.
-func flockDir(f *os.File, dir string) error {
+// flockDir locks an open lock file; when it fails the file is closed. The error
+// for a directory in use ends with advice.
+func flockDir(f *os.File, dir, advice string) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
 		return nil
@@ -129,7 +130,7 @@ func flockDir(f *os.File, dir string) error {
 	if n > 0 || rerr == nil {
 		who = "process " + strings.TrimSpace(string(bytes.TrimRight(pid[:n], "\x00")))
 	}
-	return fault.Wrap(fault.Config, epochs.ErrLocked, "%s is used by %s; stop it or choose another directory", dir, who)
+	return fault.Wrap(fault.Config, epochs.ErrLocked, "%s is used by %s; %s", dir, who, advice)
 }
 
 func (st *stores) close() error {

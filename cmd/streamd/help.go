@@ -61,23 +61,26 @@ Exit codes: 0 fine, 2 usage or not readable, 3 verify has found damage or rows t
 
 // Help shows examples.
 func (*checkpointsLsCmd) Help() string {
-	return `Shows for each query the epochs it can go on from, newest first (run --restore-epoch). Example:
+	return `Shows for each query the epochs it can go on from, newest first (run --restore-epoch). Examples:
 
-  streamd checkpoints ls /var/lib/streamd` + variables
+  streamd checkpoints ls /var/lib/streamd
+  streamd checkpoints ls /var/lib/streamd hot_items --json` + variables
 }
 
 // Help shows examples.
 func (*checkpointsInspectCmd) Help() string {
-	return `Example:
+	return `Examples:
 
+  streamd checkpoints inspect /var/lib/streamd
   streamd checkpoints inspect /var/lib/streamd hot_items --epoch 117` + variables
 }
 
 // Help shows examples.
 func (*checkpointsVerifyCmd) Help() string {
 	return `Reads every segment of every retained epoch, compares it with the checksums in the commit record, and checks
-that the rows of every operator add up. Prints one line per problem. Example:
+that the rows of every operator add up. Prints one line per problem. Examples:
 
+  streamd checkpoints verify /var/lib/streamd
   streamd checkpoints verify /var/lib/streamd hot_items
 
 Exit codes: 0 whole, 2 usage or not readable, 3 problems were found.` + variables
