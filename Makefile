@@ -11,6 +11,7 @@ RACE_FLAGS      ?= -short
 FUZZTIME        ?= 10s
 SIM_SEEDS       ?= 1000000
 RECOVERY_CYCLES ?= 5000
+DAMAGES         ?= 500
 RECOVERY_POWER_CUTS ?= 200
 BENCH_ARGS      ?=
 DEMO_ARGS       ?=
@@ -25,7 +26,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 RACE_PKGS  = $(patsubst %,./%/...,$(wildcard messages connectors epochs actors runtime))
 FAULT_PKGS = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build .*\bfault\b' . 2>/dev/null | sed 's,^\./,,'))))
 
-.PHONY: help build check test race lint sim recovery bench fuzz demo docs size
+.PHONY: help build check test race lint sim damage recovery bench fuzz demo docs size
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +55,9 @@ $(GOLANGCI):
 
 sim: ## whole-engine simulation with SIM_SEEDS seeds
 	SIM_SEEDS=$(SIM_SEEDS) $(GO) test -timeout 2h ./test/sim
+
+damage: ## DAMAGES seeded damages of checkpoint directories
+	DAMAGES=$(DAMAGES) $(GO) test -v -timeout 2h ./test/damage
 
 recovery: ## the real binary killed RECOVERY_CYCLES times, its disk cut RECOVERY_POWER_CUTS times (as root), and all other faults
 	RECOVERY_CYCLES=$(RECOVERY_CYCLES) RECOVERY_POWER_CUTS=$(RECOVERY_POWER_CUTS) $(GO) test -timeout 4h ./test/recovery

@@ -41,11 +41,13 @@ func TestRowsOnEdgesAreComparedSinceTheRecordBefore(t *testing.T) {
 		"one lost":       {nil, []epochs.Counters{node("s", 5, 5), node("f", 4, 2, "s")}, 1},
 		"an operator that was added": {
 			[]epochs.Counters{node("s", 5, 5), node("k", 5, 5, "s")},
-			[]epochs.Counters{node("s", 8, 8), node("f", 3, 1, "s"), node("k", 6, 6, "f")}, 0,
+			[]epochs.Counters{node("s", 8, 8), node("f", 3, 1, "s"), node("k", 6, 6, "f")},
+			0,
 		},
 		"an operator that was added and loses a row": {
 			[]epochs.Counters{node("s", 5, 5), node("k", 5, 5, "s")},
-			[]epochs.Counters{node("s", 8, 8), node("f", 2, 1, "s"), node("k", 6, 6, "f")}, 1,
+			[]epochs.Counters{node("s", 8, 8), node("f", 2, 1, "s"), node("k", 6, 6, "f")},
+			1,
 		},
 		"an input that does not count": {nil, []epochs.Counters{{Operator: "s"}, node("f", 5, 2, "s")}, 0},
 	} {

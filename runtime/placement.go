@@ -43,11 +43,11 @@ func (st *stores) place(ctx context.Context, query string, back, shared bool) (e
 	case exists && shared:
 		return st.moveToCatalog(ctx, query, own, back)
 	case exists:
-		return st.openOwn(ctx, own, back)
+		return st.openOwn(ctx, own)
 	case shared:
 		return st.openShared(ctx, query)
 	}
-	return st.moveToOwn(ctx, query, own, back)
+	return st.moveToOwn(ctx, query, own)
 }
 
 // openStored opens the checkpoint of a query where it is.
@@ -61,7 +61,7 @@ func (st *stores) openStored(ctx context.Context, query string) (epochs.Segments
 	case err != nil:
 		return nil, fault.Wrap(fault.Config, err, "look for the checkpoint")
 	case exists:
-		return st.openOwn(ctx, own, false)
+		return st.openOwn(ctx, own)
 	}
 	return st.openShared(ctx, query)
 }
@@ -74,7 +74,7 @@ func isThere(path string) (bool, error) {
 	return err == nil, err
 }
 
-func (st *stores) openOwn(ctx context.Context, own string, back bool) (epochs.Segments, error) {
+func (st *stores) openOwn(ctx context.Context, own string) (epochs.Segments, error) {
 	s, err := badgerstore.Open(ctx, own, badgerstore.Options{Log: st.cfg.Log, AllowLost: true})
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "open the checkpoint")
@@ -140,7 +140,7 @@ func (st *stores) step(name string) error {
 // there. One with state, and one that is damaged or to go back, is opened where it
 // is.
 func (st *stores) moveToCatalog(ctx context.Context, query, own string, back bool) (epochs.Segments, error) {
-	from, err := st.openOwn(ctx, own, back)
+	from, err := st.openOwn(ctx, own)
 	if err != nil || back {
 		return from, err
 	}
@@ -204,7 +204,7 @@ func (st *stores) retire(own string) error {
 }
 
 // moveToOwn opens a store of the query's own, with what the catalog holds of it.
-func (st *stores) moveToOwn(ctx context.Context, query, own string, back bool) (epochs.Segments, error) {
+func (st *stores) moveToOwn(ctx context.Context, query, own string) (epochs.Segments, error) {
 	started, err := isThere(filepath.Join(st.path(query), identityName))
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "look for the query's identity")
@@ -220,7 +220,7 @@ func (st *stores) moveToOwn(ctx context.Context, query, own string, back bool) (
 			return nil, fault.Wrap(fault.KindOf(err), err, "move the checkpoint to a directory of its own")
 		}
 	}
-	return st.openOwn(ctx, own, back)
+	return st.openOwn(ctx, own)
 }
 
 func (st *stores) copyToOwn(ctx context.Context, query, own string) error {

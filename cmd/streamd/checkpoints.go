@@ -69,7 +69,9 @@ func (a *checkpointsLsCmd) Run() error {
 	if a.JSON {
 		return printJSON(list)
 	}
-	printSummaries(os.Stdout, list)
+	var out strings.Builder
+	printSummaries(&out, list)
+	fmt.Print(out.String())
 	return nil
 }
 
@@ -90,12 +92,14 @@ func (a *checkpointsInspectCmd) Run() error {
 	if a.JSON {
 		return printJSON(list)
 	}
+	var out strings.Builder
 	for i, d := range list {
 		if i > 0 {
-			fmt.Println()
+			out.WriteByte('\n')
 		}
-		printDetail(os.Stdout, d)
+		printDetail(&out, d)
 	}
+	fmt.Print(out.String())
 	return nil
 }
 
@@ -118,7 +122,9 @@ func (a *checkpointsVerifyCmd) Run() error {
 	if a.JSON {
 		err = printJSON(list)
 	} else {
-		printReports(os.Stdout, list)
+		var out strings.Builder
+		printReports(&out, list)
+		fmt.Print(out.String())
 	}
 	if err == nil && problems > 0 {
 		return &exitError{code: exitIncompatible}
@@ -133,18 +139,20 @@ func printJSON(v any) error {
 }
 
 // table aligns columns that are separated by tabs.
-func table(w io.Writer, rows func(t io.Writer)) {
+func table(w *strings.Builder, rows func(t *strings.Builder)) {
+	var raw strings.Builder
+	rows(&raw)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	rows(t)
-	_ = t.Flush() // to stdout: nobody is there to be told
+	_, _ = io.WriteString(t, raw.String()) // into memory
+	_ = t.Flush()
 }
 
-func printSummaries(w io.Writer, list []*runtime.CheckpointSummary) {
+func printSummaries(w *strings.Builder, list []*runtime.CheckpointSummary) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "no checkpoints")
 		return
 	}
-	table(w, func(t io.Writer) {
+	table(w, func(t *strings.Builder) {
 		fmt.Fprintln(t, "QUERY\tON DISK\tEPOCH\tCOMMITTED\tATTEMPT\tROWS READ\tSTATE ROWS\tSTATE\tNOTE")
 		for _, s := range list {
 			name, disk := s.Query, bytesText(s.Bytes)
@@ -168,7 +176,7 @@ func printSummaries(w io.Writer, list []*runtime.CheckpointSummary) {
 	}
 }
 
-func printDetail(w io.Writer, d *runtime.CheckpointDetail) {
+func printDetail(w *strings.Builder, d *runtime.CheckpointDetail) {
 	kept := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(d.Retained)), ", "), "[]")
 	final := ""
 	if d.Final {
@@ -177,7 +185,7 @@ func printDetail(w io.Writer, d *runtime.CheckpointDetail) {
 	fmt.Fprintf(w, "query %s, epoch %d%s (retained: %s)\n", d.Query, d.Epoch, final, kept)
 	fmt.Fprintf(w, "committed %s by attempt %d, after epoch %d; record of %s\n", timeText(&d.At), d.Attempt, d.Prev, bytesText(int64(d.RecordBytes)))
 	fmt.Fprintf(w, "incarnation %s, plan %s\n\n", d.Incarnation, d.Plan)
-	table(w, func(t io.Writer) {
+	table(w, func(t *strings.Builder) {
 		fmt.Fprintln(t, "SOURCE\tPARTITION\tROWS\tWATERMARK\tSTATUS\tOFFSET")
 		for _, s := range d.Sources {
 			status := "active"
@@ -190,7 +198,7 @@ func printDetail(w io.Writer, d *runtime.CheckpointDetail) {
 		}
 	})
 	fmt.Fprintln(w)
-	table(w, func(t io.Writer) {
+	table(w, func(t *strings.Builder) {
 		fmt.Fprintln(t, "NODE\tIN\tOUT\tFILTERED\tLATE\tBAD\tREPEATED\tINTO STATE\tWATERMARK")
 		for _, o := range d.Operators {
 			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", o.Name, o.In, o.Out, o.Filtered, o.Late, o.Bad, o.Deduplicated, o.IntoState, timeText(o.Watermark))
@@ -198,7 +206,7 @@ func printDetail(w io.Writer, d *runtime.CheckpointDetail) {
 	})
 	fmt.Fprintln(w)
 	printState(w, d)
-	table(w, func(t io.Writer) {
+	table(w, func(t *strings.Builder) {
 		fmt.Fprintln(t, "SINK\tEPOCH\tTOKEN")
 		for _, s := range d.Sinks {
 			fmt.Fprintf(t, "%s\t%d\t%s\n", s.Sink, s.Epoch, shorten(orDash(s.Token), 80))
@@ -206,7 +214,7 @@ func printDetail(w io.Writer, d *runtime.CheckpointDetail) {
 	})
 }
 
-func printState(w io.Writer, d *runtime.CheckpointDetail) {
+func printState(w *strings.Builder, d *runtime.CheckpointDetail) {
 	any := false
 	for _, o := range d.Operators {
 		any = any || o.Kind != "" || o.Segments > 0
@@ -214,7 +222,7 @@ func printState(w io.Writer, d *runtime.CheckpointDetail) {
 	if !any {
 		return
 	}
-	table(w, func(t io.Writer) {
+	table(w, func(t *strings.Builder) {
 		fmt.Fprintln(t, "STATE\tROWS\tBYTES\tEVICTED\tKEY GROUPS\tSEGMENTS\tKIND\tSCHEMA")
 		for _, o := range d.Operators {
 			if o.Kind != "" || o.Segments > 0 {
@@ -225,7 +233,7 @@ func printState(w io.Writer, d *runtime.CheckpointDetail) {
 	fmt.Fprintln(w)
 }
 
-func printReports(w io.Writer, list []*runtime.CheckpointReport) {
+func printReports(w *strings.Builder, list []*runtime.CheckpointReport) {
 	problems := 0
 	for _, r := range list {
 		for _, p := range r.Problems {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -156,7 +155,7 @@ func (r *Runner) newestWhole(ctx context.Context, store epochs.Segments, c *cand
 		if len(rep.Damage) == 0 {
 			return rec, nil
 		}
-		r.cfg.Log.Warn("an epoch of the checkpoint is damaged", "query", r.cfg.Query, "epoch", rec.Epoch, "error", rep.Damage[0], slog.Int("errors", len(rep.Damage)))
+		r.cfg.Log.Warn("an epoch of the checkpoint is damaged", "query", r.cfg.Query, "epoch", rec.Epoch, "error", rep.Damage[0], "errors", len(rep.Damage))
 	}
 	return nil, nil //nolint:nilnil // none is
 }
@@ -191,6 +190,7 @@ func repeatable(o connectors.Offer) bool {
 		return true
 	case connectors.ExactlyOnce:
 		return o.Visibility == connectors.AtOnce
+	case connectors.Transactional:
 	}
 	return false
 }
