@@ -147,7 +147,7 @@ func (r *run) strike() {
 	r.since, r.settle = 0, 0
 	if f.point != "" {
 		r.armed = &f
-		if slices.Contains(starting, f.point) && r.att != nil && r.rng.IntN(4) > 0 {
+		if (slices.Contains(starting, f.point) || f.point == "inject/rec/sink" || f.point == "inject/rec/restore") && r.att != nil && r.rng.IntN(4) > 0 {
 			r.crashed = true // so that there is a start
 		}
 		return
@@ -190,7 +190,7 @@ func (r *run) checkReaction(err error) {
 		return // what a load returns, operators and sinks judge differently
 	}
 	want := r.kind
-	if p := text[i+len("injected at "):]; strings.HasPrefix(p, "store/") || strings.HasPrefix(p, "src/ack") {
+	if p := strings.TrimPrefix(text[i+len("injected at "):], "inject/"); strings.HasPrefix(p, "store/") || strings.HasPrefix(p, "src/ack") {
 		want = fault.Restart
 	}
 	if got := fault.KindOf(err); got != want {
@@ -317,6 +317,10 @@ func (r *run) hang(f *plannedFault) error {
 // afterRecord springs the ambush: the process dies behind the commit record of an
 // epoch, while the sinks have not confirmed the one before.
 func (r *run) afterRecord() {
+	if r.armed != nil && r.armed.point == "inject/rec/stash" {
+		r.crashed = true // what is held must be loaded
+		return
+	}
 	if !r.ambush {
 		return
 	}

@@ -216,6 +216,7 @@ func TestSourcesHeldUpBecomeIdle(t *testing.T) {
 		r := newRun(seed, h.system(), &h.w)
 		r.plan = &plans[seed%2]
 		r.idle, r.bounded, r.batch, r.faults = idleAfter, false, 1, nil
+		r.rewinds = false
 		r.w.deaf, r.w.slow = 3*idleAfter, 0
 		p := r.parts[0]
 		p.rows, p.arrive, p.flaky = nil, nil, false
@@ -246,6 +247,7 @@ func TestTimersFireWhileOthersRestore(t *testing.T) {
 		}
 		r.plan = &plans[changing]
 		r.bounded, r.emit, r.w.slow = false, time.Millisecond, 40
+		r.rewinds = false
 		r.kinds, r.sinks = nil, nil
 		r.sinks = append(r.sinks, r.newSink(0))
 		for _, p := range r.parts {
