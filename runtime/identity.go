@@ -11,6 +11,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
@@ -123,7 +124,7 @@ func (st *stores) nextAttempt(query string, from *epochs.Record) (uint64, messag
 	st.identities[query] = id
 	if st.dir != "" {
 		if err := id.write(path); err != nil {
-			return 0, messages.ID128{}, fault.Wrap(fault.Restart, err, "write the query's identity")
+			return 0, messages.ID128{}, fault.Wrap(fault.Restart, fullDisk(err), "write the query's identity")
 		}
 	}
 	return id.Attempt, messages.ID128{Hi: binary.BigEndian.Uint64(b[:8]), Lo: binary.BigEndian.Uint64(b[8:])}, nil
@@ -156,4 +157,12 @@ func readIdentity(path string, id *identity) error {
 	}
 	*id = got
 	return nil
+}
+
+// fullDisk makes a full disk known as that: the query waits for space.
+func fullDisk(err error) error {
+	if errors.Is(err, syscall.ENOSPC) && !errors.Is(err, epochs.ErrNoSpace) {
+		return fmt.Errorf("%w: %w", epochs.ErrNoSpace, err)
+	}
+	return err
 }

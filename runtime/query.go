@@ -76,6 +76,7 @@ func (q *Query) Status() Status {
 		s.Message = err.Error()
 	}
 	partitions, caughtUp := q.readPartitions()
+	restoring := q.runner.Restoring()
 	q.mu.Lock() // after the runner's lock, which onState is called with
 	defer q.mu.Unlock()
 	waits := ""
@@ -83,6 +84,10 @@ func (q *Query) Status() Status {
 		waits = parts[0] + ": " + q.retrying[parts[0]]
 	}
 	switch {
+	case state == deploy.Starting && q.blocked != "":
+		s.State, s.Message = "blocked", "checkpoint paused: "+q.blocked
+	case state == deploy.Starting && restoring != "":
+		s.Message = "Initializing: " + restoring
 	case state == deploy.Starting && waits != "":
 		s.State, s.Message = "retrying", waits
 	case state == deploy.Stopping && q.blocked != "":

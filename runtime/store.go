@@ -106,7 +106,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, syscall.ENOSPC) { // the number is for people
 		_ = f.Close() // the write error is the one that matters
 		return nil, fault.Wrap(fault.Config, err, "write %s", path)
 	}
@@ -169,7 +169,7 @@ func (st *stores) open(ctx context.Context, query string, back, shared bool) (ep
 		return d.Open()
 	}
 	if err := st.found(query); err != nil {
-		return nil, fault.Wrap(fault.Config, err, "checkpoint directory of query %q", query)
+		return nil, fault.Wrap(fault.Config, fullDisk(err), "checkpoint directory of query %q", query)
 	}
 	// A drop may have failed half-way in this session.
 	if err := st.finishDrop(query); err != nil {

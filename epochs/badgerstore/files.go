@@ -43,7 +43,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, unix.ENOSPC) { // the number is for people
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
 	}
 	return f, nil

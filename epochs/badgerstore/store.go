@@ -13,6 +13,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+	"golang.org/x/sys/unix"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
@@ -106,6 +107,8 @@ func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 		return nil, fault.Wrap(fault.Config, err, "open checkpoint")
 	case errors.Is(err, epochs.ErrNoSpace):
 		return nil, fault.Wrap(fault.Restart, err, "open checkpoint")
+	case errors.Is(err, unix.ENOSPC):
+		return nil, fault.Wrap(fault.Restart, fmt.Errorf("%w: %w", epochs.ErrNoSpace, err), "open checkpoint")
 	}
 	return nil, fmt.Errorf("open checkpoint: %w", err)
 }

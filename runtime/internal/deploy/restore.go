@@ -36,6 +36,15 @@ func (r *Runner) attemptOnce(ctx context.Context) (progressed, final bool, err e
 		return false, false, fault.At(fault.Location{Query: r.cfg.Query}, err)
 	}
 	r.opened = true
+	r.reportSpace("")
+	if cfg.From != nil {
+		w := r.watchRestore(store, cfg.From)
+		defer w.end()
+		cfg.Store = w
+		r.mu.Lock()
+		r.restore = w
+		r.mu.Unlock()
+	}
 	return r.runAttempt(ctx, cfg)
 }
 
@@ -75,6 +84,12 @@ func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (prog
 
 // running notes that the attempt's sources read, from behind the given epoch.
 func (r *Runner) running(from messages.Epoch) {
+	r.mu.Lock()
+	if r.restore != nil {
+		r.restore.end()
+		r.restore = nil
+	}
+	r.mu.Unlock()
 	if from > 0 {
 		r.cfg.Log.Info("query goes on from its checkpoint", "query", r.cfg.Query, "epoch", from)
 	}

@@ -96,6 +96,7 @@ type Runner struct {
 	// Both belong to run.
 	suspect error
 	opened  bool
+	noSpace bool // it was said that the query waits for disk space
 
 	// mu guards the fields below.
 	mu       sync.Mutex
@@ -105,6 +106,7 @@ type Runner struct {
 	err      error
 	restarts int
 	from     messages.Epoch
+	restore  *restoring // nil while no attempt restores
 	waiters  []func(error)
 }
 
@@ -252,6 +254,11 @@ func (r *Runner) run(ctx context.Context) {
 			failures, r.suspect = 0, nil
 		} else if r.suspicious(err) {
 			continue // with a look at the whole checkpoint
+		} else if waited, over := r.awaitSpace(ctx, err); over {
+			r.end(Stopped, nil)
+			return
+		} else if waited {
+			continue
 		}
 		if over, state := r.judge(ctx, final, err, failures); over {
 			r.end(state, err)

@@ -35,10 +35,17 @@ type flaky struct {
 	left   *atomic.Int32
 	err    error
 	panics bool
+	// opening, if not nil, holds Open up until it is closed.
+	opening chan struct{}
 }
 
-func (o *flaky) Open(*operator.Task) error { return nil }
-func (o *flaky) Close() error              { return nil }
+func (o *flaky) Open(*operator.Task) error {
+	if o.opening != nil {
+		<-o.opening
+	}
+	return nil
+}
+func (o *flaky) Close() error { return nil }
 
 func (o *flaky) Process(_ int, b *messages.Batch, out operator.Output) (bool, error) {
 	for i := range b.Rows() {
@@ -87,7 +94,15 @@ func newWorld(t *testing.T, failures int32, err error) *world {
 
 func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 	t.Helper()
-	r := New(t.Context(), Config{
+	cfg := w.config()
+	cfg.Restart.MaxRestarts = maxRestarts
+	r := New(t.Context(), cfg)
+	r.Start()
+	return r
+}
+
+func (w *world) config() Config {
+	return Config{
 		System: w.sys, Query: "q", CheckPlan: w.check, Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		OpenStore: func(context.Context) (epochs.Segments, error) {
 			s, err := w.disk.Open()
@@ -111,10 +126,8 @@ func (w *world) start(t *testing.T, maxRestarts int) *Runner {
 			g.Sink("out", actors.SinkSpec{Sink: w.sink, Schema: schema, Lineage: true, Offer: w.offer}, actors.Forward(op))
 			return g, nil
 		},
-		Restart: RestartPolicy{MaxRestarts: maxRestarts, MinDelay: time.Millisecond},
-	})
-	r.Start()
-	return r
+		Restart: RestartPolicy{MinDelay: time.Millisecond},
+	}
 }
 
 func (w *world) add(t *testing.T, values ...int64) {
