@@ -190,8 +190,11 @@ func (r *rig) commits(epoch, attempt int) {
 				return err
 			}
 			var x struct{ Epoch, Attempt int }
-			if err := json.Unmarshal(m.Data, &x); err != nil || x.Epoch < epoch || x.Attempt < attempt {
-				return fmt.Errorf("the marker is %s (%v)\n%s", m.Data, err, r.child.tail())
+			if err := json.Unmarshal(m.Data, &x); err != nil {
+				return err
+			}
+			if x.Epoch < epoch || x.Attempt < attempt {
+				return fmt.Errorf("the marker is %s\n%s", m.Data, r.child.tail())
 			}
 			return nil
 		})
