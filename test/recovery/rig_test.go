@@ -55,7 +55,7 @@ type rig struct {
 	child   *process
 	early   int // kills before all queries ran
 
-	// exposed: rows may be there twice, unless the sink is exclusive; twice counts them.
+	// exposed: rows may be there twice; twice counts them.
 	exposed bool
 	twice   map[string]int
 }
@@ -252,7 +252,7 @@ func (r *rig) verdict(in *input) string {
 	text := ""
 	for _, l := range r.lanes {
 		bad := l.check(r, in)
-		if r.exposed && !l.alone {
+		if r.exposed {
 			r.twice[l.name] = len(bad["duplicates"])
 			delete(bad, "duplicates")
 		}
