@@ -50,6 +50,8 @@ type AttemptConfig struct {
 	BatchRows int
 	// StopTimeout is how long a failed attempt waits for its workers; 0 means 30 s.
 	StopTimeout time.Duration
+	// Uncommitted bounds what flows while no epoch can begin.
+	Uncommitted Uncommitted
 	// OnRunning, if not nil, is called once everything is restored and open and
 	// sources read; it must not block.
 	OnRunning func()

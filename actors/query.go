@@ -56,6 +56,7 @@ type queryActor struct {
 	requests  []func(error)
 	history   []messages.Epoch // the newest committed epochs, oldest first
 	injected  messages.Epoch
+	gate      gate
 	changed   bool // there is something to commit, in this attempt
 	draining  bool
 	retried   string // why the last sink commit is being repeated; logged once
@@ -203,6 +204,9 @@ func (q *queryActor) protocol(msg any) {
 		q.spawn(m)
 	case *subtaskReady:
 		q.ready()
+	case *gateTick:
+		q.gate.ticking = false
+		q.gateLook()
 	case *coordTimer:
 		if m.generation == q.timerGen {
 			q.tick()
@@ -453,6 +457,7 @@ func (q *queryActor) fail(err error) {
 func (q *queryActor) close() {
 	q.closing = true
 	q.att.cancel()
+	q.gate.close()
 	if q.stopTimer != nil {
 		q.stopTimer()
 	}

@@ -39,6 +39,7 @@ func (q *queryActor) ready() {
 	if q.changed {
 		q.step(epochs.Changed{})
 	}
+	q.gate.limits, q.gate.since = q.cfg.Uncommitted, q.sys.cfg.Clock.Mono()
 	q.toSources(&startMsg{})
 	if len(q.requests) > 0 {
 		q.step(epochs.EpochRequested{})
@@ -121,7 +122,7 @@ func (q *queryActor) act(a epochs.Action) {
 	case epochs.AckSources:
 		q.acknowledge(a.Epoch)
 	case epochs.ReportBlocked:
-		q.reportBlocked(a.Err)
+		q.gateBlocked(a.Err)
 	case epochs.Finish:
 		q.finished = true // whatever fails now
 		if q.unfinished == 0 {
@@ -174,6 +175,7 @@ func (q *queryActor) injectMarker(m messages.Marker) {
 	}
 	q.open[m.Epoch] = o
 	q.injected = m.Epoch
+	q.gateMarker()
 	for _, s := range q.sinks {
 		s.committer.Begin(m.Epoch)
 	}

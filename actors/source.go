@@ -63,6 +63,7 @@ type sourceHalf struct {
 	durableEpoch messages.Epoch
 	acking       bool // an acknowledgement has not returned
 	final        bool // no epoch follows
+	held         bool // too much is uncommitted; see gate
 	clock        partitionClock
 	skewed       uint64 // rows that clock did not follow, as last counted
 	// restoredWM is the partition's watermark in the record restored from.
@@ -72,7 +73,7 @@ type sourceHalf struct {
 // poll keeps reads outstanding while there are free slots.
 func (s *subtask) poll() {
 	src := s.source
-	for src.started && !src.stopping && !src.ended && len(src.slots) > 0 {
+	for src.started && !src.held && !src.stopping && !src.ended && len(src.slots) > 0 {
 		slot := src.slots[len(src.slots)-1]
 		src.slots = src.slots[:len(src.slots)-1]
 		src.reading++
@@ -264,7 +265,7 @@ func (s *subtask) idleTick(m *idleTick) {
 	if src.status.State != connectors.CaughtUp {
 		return // the wait begins again when the reader has caught up
 	}
-	if len(src.ready) > 0 || s.chain.Busy() || s.outputBlocked() {
+	if len(src.ready) > 0 || s.chain.Busy() || s.outputBlocked() || src.held {
 		s.armIdle(0) // held up is not idle; look again later
 		return
 	}

@@ -115,6 +115,8 @@ func (s *subtask) control(msg any) {
 		s.start()
 	case *stopReading:
 		s.stopReading()
+	case *holdSource:
+		s.hold(m.held)
 	case *injectMsg:
 		s.inject(m.marker)
 	case *polledMsg:

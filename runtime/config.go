@@ -73,14 +73,9 @@ func QueryOptions() []option.Option {
 		{Name: "idle_timeout", Kind: option.Duration, Default: "30s", Doc: "How long a partition must be silent and caught up until it no longer holds back the watermark; 0 means never."},
 		{Name: "max_future_skew", Kind: option.Duration, Default: "5m", Doc: "A row stamped further ahead of its broker time does not move the watermark."},
 		{Name: "multiple_watermark_policy", Kind: option.Enum, Default: "min", Values: []string{"min", "max"}, Doc: "Whether the slowest or the fastest of several inputs decides about the watermark; it is fixed by the first start of a query."},
+		{Name: "max_uncommitted", Kind: option.String, Doc: "How much may flow while epochs cannot begin (disk full) before sources stop: rows, bytes or a duration, or several separated by commas; by default 1000000 rows, 256MB, 10 minutes."},
 		{Name: "max_restarts", Kind: option.Int, Default: "10", Min: 0, Max: 1 << 30, Doc: "Failed attempts in a row, without a committed epoch between them, after which the query stays failed."},
 		{Name: "time_zone", Kind: option.String, Default: "UTC", Doc: "Time zone of the session for dates, parsing and printing of timestamps."},
 		{Name: "ansi", Kind: option.Bool, Default: "true", Doc: "ANSI mode: overflow, bad casts and division by zero are errors instead of NULL."},
 	}
-}
-
-// notYet are options of the interface that are refused by name until what they
-// control exists.
-var notYet = map[string]string{
-	"maxuncommitted": "not supported yet; a full disk pauses checkpoints",
 }

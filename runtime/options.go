@@ -17,14 +17,6 @@ import (
 func (s *Session) queryOptions(own, sets []sql.Option) (option.Values, []*sql.Error) {
 	var errs []*sql.Error
 	all := slices.Clone(own)
-	for _, o := range own {
-		if why, ok := notYet[option.Fold(o.Key)]; ok {
-			errs = append(errs, configError(o.KeySpan, classNotYet, "option %s: %s", o.Key, why))
-		}
-	}
-	if len(errs) > 0 {
-		return option.Values{}, errs
-	}
 	add := func(o sql.Option) {
 		if _, ok := lookup(all, o.Key); !ok {
 			all = append(all, o)
@@ -44,6 +36,11 @@ func (s *Session) queryOptions(own, sets []sql.Option) (option.Values, []*sql.Er
 	if o, ok := lookup(all, "time_zone"); ok {
 		if _, err := time.LoadLocation(o.Value); err != nil {
 			errs = append(errs, configError(o.ValueSpan, classOption, "time_zone: %q is not a time zone such as UTC or Europe/Berlin", o.Value))
+		}
+	}
+	if o, ok := lookup(all, "max_uncommitted"); ok {
+		if _, err := parseUncommitted(o.Value); err != nil {
+			errs = append(errs, configError(o.ValueSpan, classOption, "max_uncommitted: %v", err))
 		}
 	}
 	if o, ok := lookup(all, "trigger"); ok {

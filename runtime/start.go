@@ -205,6 +205,10 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		restarts = -1
 	}
 	name := p.name
+	uncommitted, err := parseUncommitted(v.String("max_uncommitted"))
+	if err != nil {
+		uncommitted = actors.Uncommitted{} // the option has been checked
+	}
 	back := s.restoreEpoch(name)
 	goesBack := back != 0
 	open := func(ctx context.Context) (epochs.Segments, error) {
@@ -225,7 +229,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		RestoreEpoch: back, AcceptDuplicates: s.cfg.AcceptDuplicates,
 		Restart: deploy.RestartPolicy{MaxRestarts: restarts},
 		Attempt: actors.AttemptConfig{
-			EpochInterval: v.Duration("epoch_interval"), FlushAtEnd: v.Bool("flush_at_end"), OnEpoch: q.onEpoch, OnStatus: q.onStatus,
+			EpochInterval: v.Duration("epoch_interval"), Uncommitted: uncommitted, FlushAtEnd: v.Bool("flush_at_end"), OnEpoch: q.onEpoch, OnStatus: q.onStatus,
 			AllowDroppedState: s.cfg.AllowDroppedState,
 		},
 	}
