@@ -26,7 +26,7 @@ func (p steady) Open(ctx context.Context, r connectors.ReadRequest) (connectors.
 type steadyReader struct{ connectors.Reader }
 
 func (p steadyReader) Read(ctx context.Context, dst *connectors.Rows) error {
-	time.Sleep(time.Millisecond) // of the bubble
+	<-time.After(time.Millisecond) // of the bubble
 	return p.Reader.Read(ctx, dst)
 }
 
