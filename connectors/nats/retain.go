@@ -12,7 +12,7 @@ import (
 // been acknowledged.
 func (s *source) Retains(ctx context.Context, partition string, from connectors.Offset) error {
 	strict := *s
-	strict.warn = false
+	strict.warn, strict.stream.create = false, false // it is only looked at
 	opened, err := strict.Open(ctx, connectors.ReadRequest{Partition: partition, From: from})
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (s *source) Retains(ctx context.Context, partition string, from connectors.
 		return err
 	}
 	defer l.close()
-	info, err := l.info(ctx, &s.stream)
+	info, err := l.info(ctx, &strict.stream)
 	switch {
 	case err != nil:
 		return err
