@@ -57,7 +57,9 @@ func NewestDamage(err error, have messages.Epoch) error {
 		}
 		return nil
 	case interface{ Unwrap() error }:
-		return NewestDamage(e.Unwrap(), have)
+		if NewestDamage(e.Unwrap(), have) == nil {
+			return nil
+		}
 	}
 	return err
 }

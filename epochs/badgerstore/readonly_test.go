@@ -2,6 +2,7 @@ package badgerstore_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -156,5 +157,9 @@ func TestADamagedOlderRecordIsToldFromTheNewest(t *testing.T) {
 		if epochs.NewestDamage(err, messages.Epoch(4)) == nil {
 			t.Errorf("%v is not taken for damage of a newer epoch", err)
 		}
+	}
+	lost := fmt.Errorf("open: %w", &epochs.LostError{Have: 4, Text: "epoch 5 was committed"})
+	if got := epochs.NewestDamage(errors.Join(old, lost), 4); got == nil || got.Error() != lost.Error() {
+		t.Errorf("got %v, want %v", got, lost)
 	}
 }
