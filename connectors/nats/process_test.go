@@ -198,7 +198,7 @@ func killedWriter(t *testing.T, offer connectors.Offer) {
 			kill.Stop()
 		case <-kill.C:
 			_ = cmd.Process.Kill()
-			err = <-done // that it was killed
+			<-done // that it was killed
 			if kills++; kills > maxKills {
 				t.Fatalf("the process does not end\n%s", out.String())
 			}
