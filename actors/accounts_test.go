@@ -2,6 +2,7 @@ package actors
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/streamd-io/streamd/actors/operator"
@@ -60,11 +61,12 @@ func TestTheFinalEpochIsOnlyCommittedIfTheRowsAddUp(t *testing.T) {
 			src := &sliceSource{parts: [][][2]int64{numbers(60, 13), numbers(40, 7)}, bounded: true, batch: 7}
 			sink := &collectSink{}
 			g := NewGraph()
-			once := c.wrong
+			var made atomic.Bool // subtasks are made at the same time; one is wrong
 			op := g.Operator("even", 2, func() operator.Operator {
-				o := &tally{wrong: once}
-				once = nil
-				return o
+				if made.Swap(true) {
+					return &tally{}
+				}
+				return &tally{wrong: c.wrong}
 			}, Keyed(g.Source("src", src.spec()), 0))
 			g.Sink("out", sink.spec(), Forward(op))
 			a, store := start(t, g, nil)
