@@ -48,26 +48,34 @@ func (c *committer) install(l *link) {
 // subscribe receives the answers on l. The reply subject of a row is
 // l.inbox, the writer's index, a dot, and the row's number.
 func (c *committer) subscribe(l *link) error {
+	return l.receiveAnswers(func(index, row uint64, a *ack) {
+		if w := c.writer(index); w != nil {
+			w.answered(l, row, a)
+		}
+	})
+}
+
+// receiveAnswers subscribes to the acknowledgements of what is published with the
+// reply subject l.inbox, a number, a dot, and another number. f is called in the
+// goroutine of the subscription; a is valid during the call.
+func (l *link) receiveAnswers(f func(first, second uint64, a *ack)) error {
 	if l.inbox != "" {
 		return nil
 	}
 	inbox := l.nc.NewInbox() + "."
 	var a ack // used by the subscription's goroutine only
 	sub, err := l.nc.Subscribe(inbox+">", func(m *nats.Msg) {
-		index, row, _ := strings.Cut(m.Subject[min(len(inbox), len(m.Subject)):], ".")
-		i, ok1 := parseUint(index)
-		n, ok2 := parseUint(row)
+		first, second, _ := strings.Cut(m.Subject[min(len(inbox), len(m.Subject)):], ".")
+		i, ok1 := parseUint(first)
+		n, ok2 := parseUint(second)
 		if !ok1 || !ok2 {
-			return // not an answer to a row
+			return // not an answer
 		}
-		if w := c.writer(i); w != nil {
-			parseAck(m, &a)
-			w.answered(l, n, &a)
-		}
+		parseAck(m, &a)
+		f(i, n, &a)
 	})
 	if err == nil {
-		// Bounded by the rows in flight.
-		err = sub.SetPendingLimits(-1, -1)
+		err = sub.SetPendingLimits(-1, -1) // bounded by what is in flight
 	}
 	if err != nil {
 		return fault.Wrap(fault.Transient, err, "subscribe for acknowledgements")

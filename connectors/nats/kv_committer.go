@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -268,29 +267,7 @@ func (c *kvCommitter) check(ctx context.Context, l *link, created time.Time) (*j
 // subscribe receives the answers on l. The reply subject of a value is l.inbox,
 // its slot, a dot, and the slot's serial.
 func (c *kvCommitter) subscribe(l *link) error {
-	if l.inbox != "" {
-		return nil
-	}
-	inbox := l.nc.NewInbox() + "."
-	var a ack // used by the subscription's goroutine only
-	sub, err := l.nc.Subscribe(inbox+">", func(m *nats.Msg) {
-		slot, serial, _ := strings.Cut(m.Subject[min(len(inbox), len(m.Subject)):], ".")
-		i, ok1 := parseUint(slot)
-		n, ok2 := parseUint(serial)
-		if !ok1 || !ok2 {
-			return // not an answer to a value
-		}
-		parseAck(m, &a)
-		c.table.answered(l, i, n, &a)
-	})
-	if err == nil {
-		err = sub.SetPendingLimits(-1, -1) // bounded by the values in flight
-	}
-	if err != nil {
-		return fault.Wrap(fault.Transient, err, "subscribe for acknowledgements")
-	}
-	l.inbox = inbox
-	return nil
+	return l.receiveAnswers(func(slot, serial uint64, a *ack) { c.table.answered(l, slot, serial, a) })
 }
 
 // track finds the keys that earlier attempts of this sink have left in the

@@ -74,24 +74,7 @@ func escapeKey(dst []byte, at int) []byte {
 	if n == 0 {
 		return dst
 	}
-	old := len(dst)
-	for range 2 * n {
-		dst = append(dst, 0)
-	}
-	// From the back, so that nothing is overwritten before it is moved.
-	const digits = "0123456789ABCDEF"
-	w := len(dst)
-	for r := old - 1; r >= at; r-- {
-		c := dst[r]
-		if !isKeyByte(c) || r == at && c == '_' {
-			w -= 3
-			dst[w], dst[w+1], dst[w+2] = '=', digits[c>>4], digits[c&15]
-			continue
-		}
-		w--
-		dst[w] = c
-	}
-	return dst
+	return escapeBytes(dst, at, n, '=', func(i int, c byte) bool { return !isKeyByte(c) || i == 0 && c == '_' })
 }
 
 // isKeyByte reports whether c may stand in a value as it is.

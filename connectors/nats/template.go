@@ -245,6 +245,12 @@ func escapeToken(dst []byte, at int) []byte {
 	if n == 0 {
 		return dst
 	}
+	return escapeBytes(dst, at, n, '%', func(i int, c byte) bool { return mustEscape(c, utf) || special && i == 0 })
+}
+
+// escapeBytes writes the n bytes of dst[at:] that need it as mark and two
+// hexadecimal digits. needs gets the place of a byte behind at, and the byte.
+func escapeBytes(dst []byte, at, n int, mark byte, needs func(i int, c byte) bool) []byte {
 	old := len(dst)
 	for range 2 * n {
 		dst = append(dst, 0)
@@ -254,9 +260,9 @@ func escapeToken(dst []byte, at int) []byte {
 	w := len(dst)
 	for r := old - 1; r >= at; r-- {
 		c := dst[r]
-		if mustEscape(c, utf) || special && r == at {
+		if needs(r-at, c) {
 			w -= 3
-			dst[w], dst[w+1], dst[w+2] = '%', digits[c>>4], digits[c&15]
+			dst[w], dst[w+1], dst[w+2] = mark, digits[c>>4], digits[c&15]
 			continue
 		}
 		w--

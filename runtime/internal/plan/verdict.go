@@ -148,26 +148,10 @@ func updateKey(n Node, mode Mode) []int {
 	if mode != Update {
 		return nil
 	}
-	cols := n.Columns()
-	all := make([]expr.Node, len(cols))
-	for i, c := range cols {
-		all[i] = expr.NewColumn(i, c.Name, c.Type)
+	if agg, all := groupsOf(n, mode); agg != nil {
+		return keyColumns(agg, all)
 	}
-	for {
-		switch x := n.(type) {
-		case *Project:
-			for i, e := range all {
-				all[i] = substitute(e, x.Exprs)
-			}
-			n = x.Input
-		case *Filter:
-			n = x.Input
-		case *Aggregate:
-			return keyColumns(x, all)
-		default:
-			return nil
-		}
-	}
+	return nil
 }
 
 // keyColumns finds each group among expressions over the aggregation's columns. A
