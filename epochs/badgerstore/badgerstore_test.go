@@ -2,9 +2,6 @@ package badgerstore_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -26,42 +23,11 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Opener { return opener(t.TempDir()) })
 }
 
-// childDir tells a child of TestKills where its store is.
-const childDir = "STREAMD_BADGERSTORE_CHILD"
-
-const killSeed = 4711
+var kills = storetest.KillTest{Env: "STREAMD_BADGERSTORE_CHILD", Seed: 4711, Rounds: 25, Open: opener}
 
 // TestKills kills a writer at random moments. STREAMD_STORE_KILLS is the number
 // of kills if it should be another.
-func TestKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	storetest.RunKills(t, storetest.KillConfig{
-		Open:   opener(dir),
-		Seed:   killSeed,
-		Rounds: storetest.Rounds(t, "STREAMD_STORE_KILLS", 25),
-		Child: func(ctx context.Context) *exec.Cmd {
-			cmd := exec.CommandContext(ctx, self, "-test.run=^TestKilledChild$")
-			cmd.Env = append(os.Environ(), childDir+"="+dir)
-			return cmd
-		},
-	})
-}
+func TestKills(t *testing.T) { kills.Run(t, "TestKilledChild") }
 
 // TestKilledChild is the process that TestKills kills.
-func TestKilledChild(t *testing.T) {
-	dir := os.Getenv(childDir)
-	if dir == "" {
-		t.Skip("not a child")
-	}
-	if err := storetest.WriteUntilKilled(t.Context(), opener(dir), killSeed, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func TestKilledChild(t *testing.T) { kills.Child(t) }

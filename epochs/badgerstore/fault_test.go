@@ -3,15 +3,11 @@
 package badgerstore_test
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/badgerstore"
-	"github.com/streamd-io/streamd/epochs/storetest"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
@@ -20,24 +16,8 @@ var points = []string{"epochs/persist/write", "epochs/persist/synced", "epochs/c
 
 // TestKillsAtEveryFaultPoint kills writers exactly between two steps.
 func TestKillsAtEveryFaultPoint(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	round := 0
-	storetest.RunKills(t, storetest.KillConfig{
-		Open:     opener(dir),
-		Seed:     killSeed,
-		Rounds:   3 * len(points),
-		SelfKill: true,
-		Child: func(ctx context.Context) *exec.Cmd {
-			rule := fmt.Sprintf("%s=kill:%d", points[round%len(points)], round+1)
-			round++
-			cmd := exec.CommandContext(ctx, self, "-test.run=^TestKilledChild$")
-			cmd.Env = append(os.Environ(), childDir+"="+dir, "STREAMD_FAULTS="+rule)
-			return cmd
-		},
+	kills.RunAt(t, "TestKilledChild", 3*len(points), func(round int) string {
+		return fmt.Sprintf("%s=kill:%d", points[round%len(points)], round+1)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -116,45 +115,14 @@ func TestCrashesLoseNothingThatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// childDir tells a child of TestKills where its store is.
-const childDir = "STREAMD_CATALOG_CHILD"
-
-const killSeed = 815
+var kills = storetest.KillTest{Env: "STREAMD_CATALOG_CHILD", Seed: 815, Rounds: 8, Open: onBadger}
 
 // TestKills kills a writer at random moments. STREAMD_STORE_KILLS is the number
 // of kills if it should be another.
-func TestKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	storetest.RunKills(t, storetest.KillConfig{
-		Open:   onBadger(dir),
-		Seed:   killSeed,
-		Rounds: storetest.Rounds(t, "STREAMD_STORE_KILLS", 8),
-		Child: func(ctx context.Context) *exec.Cmd {
-			cmd := exec.CommandContext(ctx, self, "-test.run=^TestKilledChild$")
-			cmd.Env = append(os.Environ(), childDir+"="+dir)
-			return cmd
-		},
-	})
-}
+func TestKills(t *testing.T) { kills.Run(t, "TestKilledChild") }
 
 // TestKilledChild is the process that TestKills kills.
-func TestKilledChild(t *testing.T) {
-	dir := os.Getenv(childDir)
-	if dir == "" {
-		t.Skip("not a child")
-	}
-	if err := storetest.WriteUntilKilled(t.Context(), onBadger(dir), killSeed, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func TestKilledChild(t *testing.T) { kills.Child(t) }
 
 func ok(t *testing.T, err error) {
 	t.Helper()

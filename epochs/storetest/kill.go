@@ -152,3 +152,67 @@ func Rounds(t *testing.T, variable string, otherwise int) int {
 	}
 	return n
 }
+
+// KillTest is a pair of tests of a store with files: one starts this test binary
+// again and again to run the other, and kills it.
+type KillTest struct {
+	// Env is the variable that tells a child where its store is.
+	Env    string
+	Seed   uint64
+	Rounds int // unless STREAMD_STORE_KILLS is set
+	Open   func(dir string) Opener
+}
+
+// Run kills children, which run the test of the given name, at random moments.
+func (k KillTest) Run(t *testing.T, child string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	cfg := k.config(t, child, nil)
+	cfg.Rounds = Rounds(t, "STREAMD_STORE_KILLS", k.Rounds)
+	RunKills(t, cfg)
+}
+
+// RunAt lets children kill themselves: the one of a round by the fault rule that
+// rule returns. It needs a test binary with fault points.
+func (k KillTest) RunAt(t *testing.T, child string, rounds int, rule func(round int) string) {
+	t.Helper()
+	cfg := k.config(t, child, rule)
+	cfg.Rounds, cfg.SelfKill = rounds, true
+	RunKills(t, cfg)
+}
+
+func (k KillTest) config(t *testing.T, child string, rule func(round int) string) KillConfig {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, round := t.TempDir(), 0
+	return KillConfig{
+		Open: k.Open(dir), Seed: k.Seed,
+		Child: func(ctx context.Context) *exec.Cmd {
+			cmd := exec.CommandContext(ctx, self, "-test.run=^"+child+"$")
+			cmd.Env = append(os.Environ(), k.Env+"="+dir)
+			if rule != nil {
+				cmd.Env = append(cmd.Env, "STREAMD_FAULTS="+rule(round))
+			}
+			round++
+			return cmd
+		},
+	}
+}
+
+// Child writes until it is killed; it skips a test that is not a child.
+func (k KillTest) Child(t *testing.T) {
+	t.Helper()
+	dir := os.Getenv(k.Env)
+	if dir == "" {
+		t.Skip("not a child")
+	}
+	if err := WriteUntilKilled(t.Context(), k.Open(dir), k.Seed, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
