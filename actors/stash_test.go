@@ -179,14 +179,32 @@ type pace struct {
 	mu      sync.Mutex
 	records int
 	next    chan struct{} // closed and replaced with each record
+	// waiting readers want the record that comes next; when all do, ask is called.
+	waiting, readers int
+	ask              func()
 }
 
 func (p *pace) note() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.records++
+	p.waiting = 0
 	close(p.next)
 	p.next = make(chan struct{})
+}
+
+// wait returns a channel that is closed with the next record, nil if there are
+// more than seen already.
+func (p *pace) wait(seen int) (records int, next <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if seen < 0 || p.records > seen {
+		return p.records, nil
+	}
+	if p.waiting++; p.waiting == p.readers && p.ask != nil {
+		p.ask()
+	}
+	return p.records, p.next
 }
 
 // pacedSource waits for a commit record between two reads, so that epochs divide
@@ -208,19 +226,17 @@ type pacedReader struct {
 }
 
 func (r *pacedReader) Read(ctx context.Context, dst *connectors.Rows) error {
-	for {
-		r.pace.mu.Lock()
-		n, next := r.pace.records, r.pace.next
-		r.pace.mu.Unlock()
-		if r.seen < 0 || n > r.seen {
-			r.seen = n
-			return r.Reader.Read(ctx, dst)
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	n, next := r.pace.wait(r.seen)
+	if next == nil {
+		r.seen = n
+		return r.Reader.Read(ctx, dst)
+	}
+	select {
+	case <-next:
+		r.seen = n + 1
+		return r.Reader.Read(ctx, dst)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -245,7 +261,7 @@ type ledgerWorld struct {
 }
 
 func newLedgerWorld() *ledgerWorld {
-	w := &ledgerWorld{ledger: newLedger(), pace: pace{next: make(chan struct{})}, rows: 60, batch: 7}
+	w := &ledgerWorld{ledger: newLedger(), pace: pace{next: make(chan struct{}), readers: 2}, rows: 60, batch: 7}
 	disk := memstore.New(memstore.Options{Seed: 1, KeepUnsynced: 50, Fault: func(op string) error { return w.ledger.point(op) }})
 	w.open, w.crash = disk.Open, disk.Crash
 	w.graph = func() *Graph { return w.into("out", w.ledger) }
@@ -444,7 +460,8 @@ func TestRowsHeldForAnEpochSurviveInBadger(t *testing.T) {
 }
 
 // stopped runs the query until rows of two epochs wait to be published and kills
-// it there.
+// it there. An epoch begins when every reader has read: with two epochs
+// unpublished there is no third, so none of them may be empty.
 func stopped(t *testing.T, w *ledgerWorld) *epochs.Record {
 	t.Helper()
 	w.ledger.point = func(name string) error {
@@ -454,7 +471,14 @@ func stopped(t *testing.T, w *ledgerWorld) *epochs.Record {
 		return nil
 	}
 	committed := make(chan messages.Epoch, 100)
+	w.pace.ask = func() {
+		w.ledger.mu.Lock()
+		defer w.ledger.mu.Unlock()
+		w.ledger.ask()
+	}
+	defer func() { w.pace.ask = nil }()
 	w.config = func(c *AttemptConfig) {
+		c.EpochInterval = time.Hour
 		c.OnEpoch = func(r EpochReport) {
 			if cs := r.Record.Chains; slices.ContainsFunc(cs, func(c epochs.Chain) bool { return c.Base != cs[0].Base }) {
 				committed <- r.Record.Epoch
@@ -462,7 +486,11 @@ func stopped(t *testing.T, w *ledgerWorld) *epochs.Record {
 		}
 	}
 	if err := w.attempt(t, func(a *Attempt) {
-		<-committed
+		select {
+		case <-committed:
+		case <-a.Done():
+			t.Fatalf("the attempt ended before rows of two epochs waited: %v", a.Err())
+		}
 		a.Stop()
 	}); !errors.Is(err, ErrStopped) {
 		t.Fatal(err)
