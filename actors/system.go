@@ -29,6 +29,8 @@ type System struct {
 	cfg   SystemConfig
 	as    *actor.ActorSystem
 	props []actor.PropsOption
+	// dispatcher runs the actors unless cfg.Schedule does.
+	dispatcher *dispatcher
 }
 
 // NewSystem starts an actor system.
@@ -43,14 +45,14 @@ func NewSystem(cfg SystemConfig) *System {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	s := &System{cfg: cfg}
+	s := &System{cfg: cfg, dispatcher: newDispatcher()}
 	s.as = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
 		// The throttle of the log for undelivered messages, which is discarded
 		// anyhow, holds a goroutine for as long as this.
 		actor.WithDeadLetterThrottleInterval(time.Millisecond),
 	)
-	s.props = []actor.PropsOption{actor.WithSupervisor(stopStrategy{})}
+	s.props = []actor.PropsOption{actor.WithSupervisor(stopStrategy{}), actor.WithDispatcher(s.dispatcher)}
 	if cfg.Schedule != nil {
 		s.props = append(s.props, actor.WithMailbox(func() actor.Mailbox { return &stepMailbox{schedule: cfg.Schedule} }))
 	}
@@ -61,7 +63,10 @@ func NewSystem(cfg SystemConfig) *System {
 func (s *System) Clock() connectors.Clock { return s.cfg.Clock }
 
 // Close stops the actor system. All attempts must have ended.
-func (s *System) Close() { s.as.Shutdown() }
+func (s *System) Close() {
+	s.as.Shutdown()
+	s.dispatcher.close()
+}
 
 func (s *System) propsOf(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make, s.props...)
