@@ -1,7 +1,7 @@
 package actors
 
 import (
-	"runtime"
+	goruntime "runtime"
 	"sync"
 	"testing"
 )
@@ -19,21 +19,21 @@ func TestGoroutinesOfActorsAreUsedAgain(t *testing.T) {
 		close(hold)
 		wg.Wait()
 		for int(d.idle.Load()) < min(n, maxReady) { // they are on their way there
-			runtime.Gosched()
+			goruntime.Gosched()
 		}
 	}
 	started(10)
-	before := runtime.NumGoroutine()
+	before := goruntime.NumGoroutine()
 	for range 100 {
 		started(10)
 	}
 	// One that is about to wait cannot take work yet: a few more are made.
-	if n := runtime.NumGoroutine(); n > before+10 {
+	if n := goruntime.NumGoroutine(); n > before+10 {
 		t.Errorf("there were %d goroutines before 1,000 runs and are %d", before, n)
 	}
 	started(10 * maxReady)
-	for runtime.NumGoroutine() > before+maxReady {
-		runtime.Gosched()
+	for goruntime.NumGoroutine() > before+maxReady {
+		goruntime.Gosched()
 	}
 }
 

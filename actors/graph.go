@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,6 +162,21 @@ func (g *Graph) fail(format string, args ...any) {
 	if g.err == nil {
 		g.err = fmt.Errorf("graph: "+format, args...)
 	}
+}
+
+// RecordsOnly reports whether a checkpoint of the graph is commit records alone: no
+// operator keeps state, and no rows wait in it for their epoch.
+func (g *Graph) RecordsOnly() bool {
+	return !slices.ContainsFunc(g.nodes, func(n *Node) bool {
+		if n.sink != nil {
+			return n.sink.Offer.Visibility != connectors.AtOnce
+		}
+		if n.op == nil {
+			return false
+		}
+		_, stateful := n.op().(operator.Stateful)
+		return stateful
+	})
 }
 
 // Check reports what is wrong with the graph, nil if it can run.

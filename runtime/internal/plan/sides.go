@@ -35,10 +35,7 @@ type Side struct {
 
 // RecordsOnly reports whether the checkpoint of the query is commit records alone:
 // it has no state, and no rows wait in it for their epoch.
-func (c *Compiled) RecordsOnly() bool {
-	perEpoch := func(s Side) bool { return s.Delivery.Offer.Visibility != connectors.AtOnce }
-	return c.logical != nil && len(c.Plan.Operators) == 0 && c.Delivery.Offer.Visibility == connectors.AtOnce && !slices.ContainsFunc(c.Sides, perEpoch)
-}
+func (c *Compiled) RecordsOnly() bool { return c.Graph.RecordsOnly() }
 
 // lateEnd is an operator that drops late rows.
 type lateEnd struct {
