@@ -174,10 +174,10 @@ func (c *committer) ahead(old *marker, epoch messages.Epoch) error {
 // perEpoch returns the last token if it is one of this mode. One of the other mode
 // is let go of if nothing of an interrupted epoch is in the stream.
 func (c *epochCommitter) perEpoch(ctx context.Context, l *link, last *anyToken, marked bool) (*epochToken, error) {
-	if last == nil || last.epoch != nil {
-		if last == nil {
-			return nil, nil
-		}
+	if last == nil {
+		return nil, nil
+	}
+	if last.epoch != nil {
 		if last.epoch.Guarantee != c.req.Offer.Guarantee {
 			return nil, last.epoch.unsettled()
 		}
