@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/epochs/internal/cursor"
 	"github.com/streamd-io/streamd/messages"
 )
 
@@ -90,69 +91,34 @@ func parsePack(e messages.Epoch, b []byte) ([]packMember, error) {
 	if uint64(n) > uint64(len(b)-packHeader) {
 		return nil, damaged("directory beyond the end")
 	}
-	d := reader{b: b[packHeader : packHeader+int(n)]}
-	if checksum(d.b) != binary.BigEndian.Uint32(b) {
+	dir := b[packHeader : packHeader+int(n)]
+	if checksum(dir) != binary.BigEndian.Uint32(b) {
 		return nil, damaged("checksum of the directory")
 	}
-	operators := make([]string, d.count())
+	d := cursor.New(dir)
+	operators := make([]string, d.Count())
 	for i := range operators {
-		operators[i] = string(d.bytes(d.uvarint()))
+		operators[i] = string(d.Bytes())
 	}
-	members := make([]packMember, d.count())
+	members := make([]packMember, d.Count())
 	off := uint64(packHeader) + uint64(n)
 	for i := range members {
-		op, group := d.uvarint(), d.uvarint()
-		base, size, crc := d.bytes(1), d.uvarint(), d.bytes(4)
-		if d.failed || op >= uint64(len(operators)) || group > 0xffff || size > uint64(len(b))-off {
+		op, group := d.Uvarint(), d.Uvarint()
+		base, size, crc := d.Byte(), d.Uvarint(), d.Uint32()
+		if d.Failed() || op >= uint64(len(operators)) || group > 0xffff || size > uint64(len(b))-off {
 			return nil, damaged("directory")
 		}
 		members[i] = packMember{
 			id:   epochs.SegmentID{Operator: operators[op], Group: uint16(group), Epoch: e},
-			base: base[0] != 0,
-			off:  uint32(off), size: uint32(size), crc: binary.BigEndian.Uint32(crc),
+			base: base != 0,
+			off:  uint32(off), size: uint32(size), crc: crc,
 		}
 		off += size
 	}
-	if d.failed || len(d.b) > 0 || off != uint64(len(b)) {
+	if d.Failed() || len(d.Rest()) > 0 || off != uint64(len(b)) {
 		return nil, damaged("directory")
 	}
 	return members, nil
-}
-
-// reader reads varints and bytes from a slice. After an error it returns zeros.
-type reader struct {
-	b      []byte
-	failed bool
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.failed, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-// count is the number of things that follow; none is shorter than a byte.
-func (r *reader) count() int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.failed, r.b = true, nil
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) bytes(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.failed, r.b = true, nil
-		return make([]byte, min(n, 8))
-	}
-	out := r.b[:n]
-	r.b = r.b[n:]
-	return out
 }
 
 // span is a range of epochs, both ends included, none of which was committed.
@@ -188,13 +154,13 @@ func parseRecord(e messages.Epoch, b []byte) (storedRecord, error) {
 		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w", e, epochs.ErrDamaged)
 	}
 	r := storedRecord{prev: messages.Epoch(binary.BigEndian.Uint64(b[4:]))}
-	d := reader{b: b[12:]}
-	for range d.count() {
-		r.gaps = append(r.gaps, span{messages.Epoch(d.uvarint()), messages.Epoch(d.uvarint())})
+	d := cursor.New(b[12:])
+	for range d.Count() {
+		r.gaps = append(r.gaps, span{messages.Epoch(d.Uvarint()), messages.Epoch(d.Uvarint())})
 	}
-	if d.failed {
+	if d.Failed() {
 		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w", e, epochs.ErrDamaged)
 	}
-	r.data = d.b
+	r.data = d.Rest()
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/epochs/internal/cursor"
 	"github.com/streamd-io/streamd/messages"
 )
 
@@ -106,72 +107,38 @@ func parseEntry(number messages.Epoch, b []byte) (entry, error) {
 	if len(b) == 0 {
 		return damaged("empty")
 	}
+	if b[0] == 0 {
+		return damaged("format 0 never existed")
+	}
 	if b[0] > format {
 		return entry{}, fmt.Errorf("catalog entry %d has format %d, this program reads up to %d; use a newer streamd: %w", number, b[0], format, epochs.ErrNewerFormat)
 	}
-	d := decoder{b: b[1:]}
-	e := entry{prev: messages.Epoch(d.uvarint()), oldest: messages.Epoch(d.uvarint())}
-	for !d.failed && len(d.b) > 0 {
-		k := kind(d.byte())
-		v := &value{kind: k &^ deleteMark, query: string(d.bytes())}
+	d := cursor.New(b[1:])
+	e := entry{prev: messages.Epoch(d.Uvarint()), oldest: messages.Epoch(d.Uvarint())}
+	for len(d.Rest()) > 0 {
+		k := kind(d.Byte())
+		v := &value{kind: k &^ deleteMark, query: string(d.Bytes())}
 		if v.kind < recordKind || v.kind > resetKind {
 			return damaged(fmt.Sprintf("change of kind %d", k))
 		}
 		if v.kind == segmentKind {
-			v.chain.operator = string(d.bytes())
-			group := d.uvarint()
+			v.chain.operator = string(d.Bytes())
+			group := d.Uvarint()
 			if group > 0xffff {
 				return damaged("key group")
 			}
 			v.chain.group = uint16(group)
-			v.base = d.byte() != 0
+			v.base = d.Byte() != 0
 		}
-		v.epoch = messages.Epoch(d.uvarint())
+		v.epoch = messages.Epoch(d.Uvarint())
 		deleted := k&deleteMark != 0
 		if !deleted {
-			v.data = d.bytes()
+			v.data = d.Bytes()
 		}
 		e.changes = append(e.changes, change{v, deleted})
 	}
-	if d.failed {
+	if d.Failed() {
 		return damaged("it ends in the middle")
 	}
 	return e, nil
-}
-
-// decoder reads varints and bytes. After an error it returns zeros.
-type decoder struct {
-	b      []byte
-	failed bool
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.failed, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.failed = true
-		return 0
-	}
-	v := d.b[0]
-	d.b = d.b[1:]
-	return v
-}
-
-func (d *decoder) bytes() []byte {
-	n := d.uvarint()
-	if n > uint64(len(d.b)) {
-		d.failed, d.b = true, nil
-		return nil
-	}
-	out := d.b[:n:n]
-	d.b = d.b[n:]
-	return out
 }

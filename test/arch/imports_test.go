@@ -61,8 +61,9 @@ var layers = []layer{
 	{"connectors/...", append([]string{"connectors/held"}, contract...), support},
 
 	{"epochs", []string{"messages/..."}, support},
-	{"epochs/catalogstore", []string{"messages/...", "epochs"}, append([]string{"epochs/badgerstore"}, support...)},
-	{"epochs/...", []string{"messages/...", "epochs"}, support},
+	{"epochs/internal/...", nil, nil},
+	{"epochs/catalogstore", []string{"messages/...", "epochs", "epochs/internal/..."}, append([]string{"epochs/badgerstore"}, support...)},
+	{"epochs/...", []string{"messages/...", "epochs", "epochs/internal/..."}, support},
 
 	{"actors/operator", []string{"messages/...", "epochs"}, support},
 	{"actors/operator/operatortest", []string{"messages/...", "epochs", "epochs/memstore", "actors/operator/..."}, support},
