@@ -62,6 +62,8 @@ var goals = []goal{
 	{"Nexmark q5", event("q5"), limits(perCPU(400e3))},
 	{"100,000 rows/s, 1 M keys, a tenth of them changed per epoch", "epochs/1M-keys/uniform/1s-epochs/100k", limits(p99(2), p999(10))},
 	{"recovery of 1 M keys after kill -9", "recovery/1M-keys", limits(most("first_output_ms", 1000))},
+	{"streamd with one query: first row, then idle", "daemon/one-query", limits(most("first_row_ms", 300), most("rss_mb", 50))},
+	{"100 queries with 1,000 text keys each, memory together", "queries/100/keyed", limits(most("rss_mb", 150))},
 	{"10,000 idle actors", "idle/10k-actors", limits(most("cpu_percent_of_a_core", 1))},
 }
 
@@ -101,6 +103,8 @@ func (s *summary) figure(name string) figure {
 		return s.P999
 	case "rows_per_cpu_s":
 		return s.RowsPerCPU
+	case "rss_mb":
+		return s.RSS
 	}
 	if v, ok := s.extra[name]; ok {
 		return v

@@ -25,10 +25,14 @@ type jetStream struct {
 	rate       int64 // 0: flat out over a stream that is full at the start
 }
 
-// jetStreamSQL keeps nine rows of ten.
-const jetStreamSQL = `
+// bidStreamSQL is the source of all queries over the input stream.
+const bidStreamSQL = `
 CREATE SOURCE bids (auction BIGINT, bidder BIGINT, price BIGINT, url STRING, due BIGINT)
 WITH (connector = 'nats', url = '%[1]s', stream = 'IN', subject = 'bids', format = 'json');
+`
+
+// jetStreamSQL keeps nine rows of ten.
+const jetStreamSQL = bidStreamSQL + `
 CREATE SINK out WITH (connector = 'nats', url = '%[1]s', stream = 'OUT', subject = 'out', format = 'json', guarantee = '%[2]s', visibility = '%[3]s');
 INSERT INTO out SELECT auction, bidder, price * 2 AS price, url, due FROM bids WHERE price %% 10 <> 0;
 `
@@ -58,7 +62,7 @@ func jetStreamBenchmarks() []benchmark {
 	add("throughput/jetstream/at-once", "JetStream to JetStream, exactly once, over a full stream", atOnce(time.Second, 0))
 	add("throughput/jetstream/per-epoch", "the same, rows visible after their epoch", perEpoch(time.Second, 0))
 	add("throughput/jetstream/at-least-once", "the same without identities", jetStream{time.Second, "at_least_once", "at_once", 0})
-	return all
+	return append(all, upsertBenchmarks()...)
 }
 
 // stage is what one round of a JetStream benchmark runs with.
@@ -146,11 +150,16 @@ type visible struct {
 // watchOutput starts to read the output stream.
 func (st *stage) watchOutput(ctx context.Context, from int64, want uint64) error {
 	v := &visible{rec: load.NewRecorder(from), want: want, done: make(chan struct{})}
-	c, err := st.js.OrderedConsumer(ctx, "OUT", jetstream.OrderedConsumerConfig{})
+	return st.watch(ctx, "OUT", v, func(m jetstream.Msg) { v.take(m.Data()) })
+}
+
+// watch calls take for every message of a stream.
+func (st *stage) watch(ctx context.Context, stream string, v *visible, take func(jetstream.Msg)) error {
+	c, err := st.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		return err
 	}
-	v.consume, err = c.Consume(func(m jetstream.Msg) { v.take(m.Data()) }, jetstream.PullMaxMessages(5_000))
+	v.consume, err = c.Consume(take, jetstream.PullMaxMessages(5_000))
 	st.out = v
 	return err
 }
@@ -183,6 +192,16 @@ func trailingInt(row []byte) (int64, error) {
 // kept reports whether the query keeps event i.
 func kept(i uint64) bool { return (load.Hash(i)>>20&0xfffff)%10 != 0 }
 
+// countKept counts the events that the query keeps.
+func countKept(events span) (n uint64) {
+	for i := events.from; i < events.to; i++ {
+		if kept(i) {
+			n++
+		}
+	}
+	return n
+}
+
 // payload appends event i.
 func (j jetStream) payload(dst []byte, i uint64, due int64) []byte {
 	h := load.Hash(i)
@@ -202,13 +221,7 @@ func (j jetStream) paced(ctx context.Context, e *env, st *stage, cfg engineConfi
 	}
 	s := load.StartingIn(startDelay, j.rate)
 	n := uint64(float64(j.rate) * (e.warmup + e.duration).Seconds())
-	from, want := s.Start+e.warmup.Microseconds(), uint64(0)
-	for i := range n {
-		if kept(i) {
-			want++
-		}
-	}
-	if err := st.watchOutput(ctx, from, want); err != nil {
+	if err := st.watchOutput(ctx, s.Start+e.warmup.Microseconds(), countKept(span{0, n})); err != nil {
 		return nil, err
 	}
 	warm := uint64(float64(j.rate) * e.warmup.Seconds())
@@ -295,15 +308,15 @@ func (j jetStream) drainFull(ctx context.Context, e *env, st *stage, cfg engineC
 	if err := j.fill(ctx, st, n); err != nil {
 		return nil, err
 	}
-	want := uint64(0)
-	for i := range n {
-		if kept(i) {
-			want++
-		}
-	}
-	if err := st.watchOutput(ctx, 1<<62, want); err != nil {
+	if err := st.watchOutput(ctx, 1<<62, countKept(span{0, n})); err != nil {
 		return nil, err
 	}
+	return st.drain(ctx, n, cfg)
+}
+
+// drain starts the engine on a stream of n events and waits until everything is
+// visible.
+func (st *stage) drain(ctx context.Context, n uint64, cfg engineConfig) (*result, error) {
 	before, err := meter.CPUOf(st.server.pid())
 	if err != nil {
 		return nil, err
@@ -346,14 +359,33 @@ func (j jetStream) fill(ctx context.Context, st *stage, n uint64) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	info, err := st.js.Stream(ctx, "IN")
-	if err != nil {
-		return err
+	return st.holds(ctx, "IN", n)
+}
+
+// withoutEngine publishes events when they are due and reads them back.
+func withoutEngine(ctx context.Context, e *env) (*result, error) {
+	st, j := &stage{}, jetStream{}
+	defer st.close()
+	if err := st.open(ctx, e); err != nil {
+		return nil, err
 	}
-	if got := info.CachedInfo().State.Msgs; got != n {
-		return fmt.Errorf("the input stream holds %d messages, want %d", got, n)
+	s := load.StartingIn(startDelay, e.bench.rate)
+	n := uint64(float64(e.bench.rate) * (e.warmup + e.duration).Seconds())
+	v := &visible{rec: load.NewRecorder(s.Start + e.warmup.Microseconds()), want: n, done: make(chan struct{})}
+	if err := st.watch(ctx, "IN", v, func(m jetstream.Msg) { v.take(m.Data()) }); err != nil {
+		return nil, err
 	}
-	return nil
+	if err := j.publish(ctx, st, s, span{0, n}); err != nil {
+		return nil, err
+	}
+	select {
+	case <-v.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r := newResult()
+	r.latencies(v.rec)
+	return r, v.err
 }
 
 // serve is the role of the server: it prints its URL and runs until its input ends.

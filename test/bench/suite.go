@@ -5,5 +5,5 @@ import "slices"
 // benchmarks lists everything that can be measured, in the order of running.
 func benchmarks() []benchmark {
 	return slices.Concat(pacingBenchmarks(), latencyBenchmarks(), committedBenchmarks(), jetStreamBenchmarks(), throughputBenchmarks(), channelBenchmarks(),
-		epochBenchmarks(), recoveryBenchmarks(), memoryBenchmarks(), shapeBenchmarks(), nexmarkBenchmarks())
+		epochBenchmarks(), recoveryBenchmarks(), adoptionBenchmarks(), memoryBenchmarks(), shapeBenchmarks(), daemonBenchmarks(), nexmarkBenchmarks())
 }

@@ -72,8 +72,8 @@ func printTable(w io.Writer, files []string) error {
 func (s *summary) more() string {
 	var parts []string
 	for _, k := range []string{
-		"first_output_ms", "caught_up_ms", "heap_bytes_per_key", "rss_bytes_per_key", "reported_bytes_per_key", "kb_per_query", "kb_per_actor",
-		"cpu_percent_of_a_core", "server_cpu_s", "first_row_after_ms",
+		"first_output_ms", "caught_up_ms", "tail_rows", "first_row_ms", "heap_bytes_per_key", "rss_bytes_per_key", "reported_bytes_per_key", "kb_per_query", "kb_per_actor",
+		"cpu_percent_of_a_core", "server_cpu_s", "first_row_after_ms", "writes", "writes_per_s",
 	} {
 		if v, ok := s.extra[k]; ok {
 			parts = append(parts, k+" "+number(v))

@@ -23,7 +23,10 @@ func pacingBenchmarks() []benchmark {
 			doc: "the paced load read by a loop, without an engine: what is below the figures of stateless/" + short(rate),
 		})
 	}
-	return all
+	return append(all, benchmark{
+		name: "pacing/jetstream/10k", rate: 10_000, run: withoutEngine,
+		doc: "the paced load published to a stream and read back, without an engine: what is below the figures of jetstream/at-once/1s-epochs/10k",
+	})
 }
 
 // throughputBenchmarks take rows as fast as they go.

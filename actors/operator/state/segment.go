@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"math/bits"
 	"sync"
+	"unsafe"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
@@ -68,9 +69,9 @@ func (w *segmentWriter) room(s *Store, n int) {
 	if cap(w.buf)-len(w.buf) >= n {
 		return
 	}
-	bigger := s.buffers.get(max(2*cap(w.buf), len(w.buf)+n))
+	bigger := takeBuffer(max(2*cap(w.buf), len(w.buf)+n))
 	bigger = append(bigger, w.buf...)
-	s.buffers.put(w.buf)
+	giveBuffer(w.buf)
 	w.buf = bigger
 }
 
@@ -193,45 +194,32 @@ func damaged(id epochs.SegmentID, format string, args ...any) error {
 	return fmt.Errorf("segment of %q, group %d, epoch %d: %s: %w", id.Operator, id.Group, id.Epoch, fmt.Sprintf(format, args...), epochs.ErrDamaged)
 }
 
-// bufferPool recycles segment buffers by size. It is the only part of a store
-// that several goroutines use.
-type bufferPool struct {
-	mu    sync.Mutex // guards the fields below
-	free  [32][][]byte
-	bytes int
-}
+// buffers recycles segment buffers by size, those of all stores together: their
+// snapshots are seldom made at the same time. What is not used again is garbage
+// after two collections. Safe for concurrent use.
+var buffers [32]sync.Pool
 
-// maxBuffered bounds what the pool keeps.
-const maxBuffered = 8 << 20
+// minBuffer is the size of the smallest ones.
+const minBuffer = 256
 
-// get returns an empty buffer with room for n bytes.
-func (p *bufferPool) get(n int) []byte {
-	c := bits.Len(uint(max(n, 256) - 1))
-	if c >= len(p.free) {
+// takeBuffer returns an empty buffer with room for n bytes.
+func takeBuffer(n int) []byte {
+	c := bits.Len(uint(max(n, minBuffer) - 1))
+	if c >= len(buffers) {
 		return make([]byte, 0, n)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if k := len(p.free[c]); k > 0 {
-		b := p.free[c][k-1]
-		p.free[c][k-1] = nil
-		p.free[c] = p.free[c][:k-1]
-		p.bytes -= cap(b)
-		return b[:0]
+	if b, ok := buffers[c].Get().(*byte); ok {
+		return unsafe.Slice(b, 1<<c)[:0] // only whole buffers of this size are put in
 	}
 	return make([]byte, 0, 1<<c)
 }
 
-func (p *bufferPool) put(b []byte) {
+// giveBuffer takes back what takeBuffer returned, and nothing else of its size.
+func giveBuffer(b []byte) {
 	n := cap(b)
 	c := bits.Len(uint(n)) - 1
-	if n < 256 || n&(n-1) != 0 || c >= len(p.free) {
+	if n < minBuffer || n&(n-1) != 0 || c >= len(buffers) {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.bytes+n <= maxBuffered {
-		p.free[c] = append(p.free[c], b[:0])
-		p.bytes += n
-	}
+	buffers[c].Put(unsafe.SliceData(b))
 }

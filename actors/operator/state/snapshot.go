@@ -226,7 +226,7 @@ func (s *Store) encodeEntry(g *group, t *table, id uint32) {
 	w, bit := id>>6, uint64(1)<<(id&63)
 	t.pend[w] &^= bit
 	if g.seg.w.buf == nil {
-		g.seg.w.begin(s.buffers.get(g.seg.guess + g.seg.guess/8))
+		g.seg.w.begin(takeBuffer(g.seg.guess + g.seg.guess/8))
 	}
 	sw := &g.seg.w
 	if t.live[w]&bit != 0 {
@@ -247,7 +247,7 @@ func (s *Store) encodeEntry(g *group, t *table, id uint32) {
 func (s *Store) finishGroup(g *group, number uint16) (seg epochs.Segment, any bool) {
 	gs := &g.seg
 	if gs.w.buf == nil {
-		gs.w.begin(s.buffers.get(gs.guess))
+		gs.w.begin(takeBuffer(gs.guess))
 	}
 	for _, pane := range gs.frozen {
 		gs.w.room(s, 11)
@@ -256,7 +256,7 @@ func (s *Store) finishGroup(g *group, number uint16) (seg epochs.Segment, any bo
 	gs.frozen = gs.frozen[:0]
 	empty := gs.w.count == 0
 	if empty && (!gs.base || !gs.chain.hasBase) {
-		s.buffers.put(gs.w.buf)
+		giveBuffer(gs.w.buf)
 		gs.w = segmentWriter{}
 		return epochs.Segment{}, false
 	}
@@ -285,4 +285,4 @@ func (c *chainSize) add(base bool, n int) {
 
 // Release takes back the Data of a segment that is no longer needed, for reuse.
 // It may be called from any goroutine.
-func (s *Store) Release(data []byte) { s.buffers.put(data) }
+func (s *Store) Release(data []byte) { giveBuffer(data) }

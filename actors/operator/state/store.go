@@ -37,18 +37,17 @@ const (
 
 // Store is the keyed state of one operator subtask.
 type Store struct {
-	cfg     Config
-	shape   shape
-	groups  []group
-	panes   []*paneInfo // ordered by pane
-	rows    int64
-	bytes   int64 // of live tables and their arenas
-	timers  timerHeap
-	tables  []*table // every table ever made; timers refer to it by position
-	spare   spares
-	buffers bufferPool
-	snap    snapshot
-	blob    blobState
+	cfg    Config
+	shape  shape
+	groups []group
+	panes  []*paneInfo // ordered by pane
+	rows   int64
+	bytes  int64 // of live tables and their arenas
+	timers timerHeap
+	tables []*table // every table ever made; timers refer to it by position
+	spare  spares
+	snap   snapshot
+	blob   blobState
 }
 
 // shape is the layout of a record: key, timer, slots, values, one word each.
