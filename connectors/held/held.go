@@ -106,6 +106,33 @@ type Epoch struct {
 	Parts []uint16 `json:"parts"`
 }
 
+// UnmarshalJSON refuses what Prepare cannot have made: Replay relies on it.
+func (u *Unconfirmed) UnmarshalJSON(data []byte) error {
+	var epochs []Epoch
+	if err := json.Unmarshal(data, &epochs); err != nil {
+		return err
+	}
+	var last messages.Epoch
+	for _, e := range epochs {
+		if e.Epoch <= last || e.Rows < 0 || len(e.Parts) == 0 || !ascending(e.Parts) {
+			return fmt.Errorf("rows held of epoch %d, after epoch %d: %d rows in parts %v", e.Epoch, last, e.Rows, e.Parts)
+		}
+		last = e.Epoch
+	}
+	*u = epochs
+	return nil
+}
+
+// ascending reports whether parts are sorted and none is there twice.
+func ascending(parts []uint16) bool {
+	for i := 1; i < len(parts); i++ {
+		if parts[i] <= parts[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
 // Block is a run of the rows of an epoch.
 type Block struct {
 	Epoch messages.Epoch
