@@ -4,12 +4,20 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/dgraph-io/badger/v4/pb"
+	"github.com/dgraph-io/badger/v4/y"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/alloctest"
 )
 
 func samplePack() ([]byte, []packMember, [][]byte) {
@@ -73,15 +81,26 @@ func FuzzParsePack(f *testing.F) {
 			binary.BigEndian.PutUint32(b[4:], uint32(n))
 			binary.BigEndian.PutUint32(b, checksum(b[packHeader:packHeader+n]))
 		}
-		members, err := parsePack(9, b)
+		var members []packMember
+		var err error
+		alloctest.Within(t, 128, len(b), func() { members, err = parsePack(9, b) })
 		if err != nil {
 			if !errors.Is(err, epochs.ErrDamaged) {
 				t.Fatalf("got error %v, want ErrDamaged", err)
 			}
 			return
 		}
+		var again packBuilder
 		for _, m := range members {
-			_ = b[m.off : m.off+m.size] // within the pack
+			again.add(epochs.Segment{SegmentID: m.id, Base: m.base, Data: b[m.off : m.off+m.size]}) // within the pack
+		}
+		same, err := parsePack(9, again.encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		place := cmpopts.IgnoreFields(packMember{}, "off", "crc") // names may be listed in another order; checksums are compared when a member is loaded
+		if diff := cmp.Diff(same, members, cmp.AllowUnexported(packMember{}), place, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("written again it differs (-got +want):\n%s", diff)
 		}
 	})
 }
@@ -94,7 +113,9 @@ func FuzzParseRecord(f *testing.F) {
 		if len(b) >= 4 {
 			binary.BigEndian.PutUint32(b, checksum(b[4:]))
 		}
-		r, err := parseRecord(1, b)
+		var r storedRecord
+		var err error
+		alloctest.Within(t, 64, len(b), func() { r, err = parseRecord(1, b) })
 		if err != nil {
 			if !errors.Is(err, epochs.ErrDamaged) {
 				t.Fatalf("got error %v, want ErrDamaged", err)
@@ -119,7 +140,9 @@ func FuzzParseSegmentKey(f *testing.F) {
 			b[19] &= 1
 			binary.BigEndian.PutUint32(b[n:], checksum(b[:n]))
 		}
-		k, err := parseSegmentKey(b)
+		var k segmentKey
+		var err error
+		alloctest.Within(t, 16, len(b), func() { k, err = parseSegmentKey(b) })
 		if err != nil {
 			if !errors.Is(err, epochs.ErrDamaged) {
 				t.Fatalf("got error %v, want ErrDamaged", err)
@@ -130,6 +153,72 @@ func FuzzParseSegmentKey(f *testing.F) {
 			t.Fatalf("written again it is %x, was %x", got, b)
 		}
 	})
+}
+
+// FuzzParseKey is about the keys that are nothing but numbers.
+func FuzzParseKey(f *testing.F) {
+	f.Add(recordKey(7))
+	f.Add(packKey(1<<60, 3))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, isRecord := parseRecordKey(b)
+		if isRecord && !bytes.Equal(recordKey(e), b) {
+			t.Errorf("%x reads as the key of record %d", b, e)
+		}
+		e, number, isPack := parsePackKey(b)
+		if isPack && !bytes.Equal(packKey(e, number), b) {
+			t.Errorf("%x reads as the key of pack %d of epoch %d", b, number, e)
+		}
+		if isRecord && isPack {
+			t.Errorf("%x is two keys", b)
+		}
+	})
+}
+
+// FuzzReadFiles is about the small files beside the database: what is taken for a
+// witness is exactly what is written for its epoch, and a format version is read or
+// is damage.
+func FuzzReadFiles(f *testing.F) {
+	f.Add([]byte(witnessContent(7)))
+	f.Add([]byte(formatPrefix + "1\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		dir := t.TempDir()
+		for _, name := range []string{witnessName, formatName} {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := readWitness(dir)
+		if err == nil && witnessContent(e) != string(b) || err != nil && !errors.Is(err, epochs.ErrDamaged) {
+			t.Errorf("witness %q: got epoch %d, error %v", b, e, err)
+		}
+		err = checkFormat(dir)
+		if err == nil && strings.TrimSpace(string(b)) != formatPrefix+"1" || err != nil && !errors.Is(err, epochs.ErrDamaged) && !errors.Is(err, epochs.ErrNewerFormat) {
+			t.Errorf("format %q: got error %v", b, err)
+		}
+	})
+}
+
+// FuzzCutChecksum is about the end of Badger's tables and of their blocks, which
+// is read before anything of them is known to be sound.
+func FuzzCutChecksum(f *testing.F) {
+	f.Add(withChecksum([]byte("block")))
+	f.Add([]byte{0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		rest, sum, ok := cutChecksum(b)
+		if !ok {
+			return
+		}
+		if !bytes.HasPrefix(b, rest) || len(rest) > len(b)-4 {
+			t.Errorf("%x is cut to %x", b, rest)
+		}
+		_ = y.VerifyChecksum(rest, sum) // knows the algorithm, or it would end the process
+	})
+}
+
+// withChecksum puts a checksum behind data as Badger does.
+func withChecksum(data []byte) []byte {
+	b := binary.AppendUvarint([]byte{1 << 3, byte(pb.Checksum_CRC32C), 2 << 3}, y.CalculateChecksum(data, pb.Checksum_CRC32C))
+	return binary.BigEndian.AppendUint32(slices.Concat(data, b), uint32(len(b)))
 }
 
 func TestKeysOfPartsDifferInThePartOnly(t *testing.T) {
