@@ -246,6 +246,7 @@ func (r *run) point(name string) error {
 		return nil
 	}
 	r.armed, r.since = nil, 0
+	defer func() { r.settle = 0 }() // also if it takes long
 	r.count(f.effect.String() + " at " + name)
 	r.log("%v fault: %v at %s", r.w.now, f.effect, name)
 	switch f.effect {

@@ -426,7 +426,9 @@ func (r *run) attemptEnded() {
 				r.fail("the source of %s was not told that %d is durable", p.name(), r.durable(p))
 			}
 		}
-		if r.ending || r.bounded && r.complete() {
+		// A drain may come after the last rows and before the end behind them: then
+		// the next attempt finds it.
+		if r.ending || r.bounded && r.complete() && !r.stopped {
 			r.over, r.armed = true, nil
 			r.finalChecks()
 		}
