@@ -43,6 +43,9 @@ func newProgress(from connectors.Offset) (*progress, error) {
 		if err := json.Unmarshal(from, p); err != nil {
 			return nil, fault.Wrap(fault.Config, err, "file source: the offset in the checkpoint is not one of this source")
 		}
+		if p.At < 0 || p.Current == nil && p.At > 0 {
+			return nil, fault.New(fault.Config, "file source: the offset in the checkpoint is not one of this source: position %d of no file", p.At)
+		}
 	}
 	p.names = make(map[string]finished, len(p.Done))
 	for _, f := range p.Done {

@@ -119,6 +119,12 @@ func decodeToken(t connectors.Token) (token, error) {
 	if err := json.Unmarshal(t, &v); err != nil {
 		return v, fault.Wrap(fault.Config, err, "file sink: the token in the checkpoint is not one of this sink")
 	}
+	for _, p := range slices.Concat(v.Open, v.Rolled) {
+		// Files are cut and renamed by what it says: none outside the directory.
+		if !filepath.IsLocal(p.Name) || p.Size < 0 || p.Rows < 0 {
+			return v, fault.New(fault.Config, "file sink: the token in the checkpoint is not one of this sink: it names %q with %d bytes and %d rows", p.Name, p.Size, p.Rows)
+		}
+	}
 	return v, nil
 }
 

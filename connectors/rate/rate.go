@@ -105,6 +105,9 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 		if r.at.Partitions != s.partitions {
 			return nil, fault.New(fault.Config, "rate source: the checkpoint was made with partitions = %d, not %d; set it back, or start the query afresh", r.at.Partitions, s.partitions)
 		}
+		if r.at.Start < 0 || r.at.Start > math.MaxInt64/4 || r.at.Next > math.MaxInt64/s.partitions {
+			return nil, fault.New(fault.Config, "rate source: partition %d: offset %q is beyond all times", p, q.From)
+		}
 	}
 	r.prefix = fmt.Appendf(nil, `{"start":%d,"partitions":%d,"next":`, r.at.Start, s.partitions)
 	if q.Bounded {
@@ -151,5 +154,5 @@ func (s schedule) due(n uint64) int64 {
 	if v < s.inRamp {
 		return int64(1e6 * math.Sqrt(2*s.ramp*v/s.rate))
 	}
-	return int64(1e6 * (s.ramp + (v-s.inRamp)/s.rate))
+	return int64(min(1e6*(s.ramp+(v-s.inRamp)/s.rate), math.MaxInt64/2))
 }

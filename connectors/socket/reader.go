@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -53,8 +54,9 @@ type reader struct {
 func newReader(s *source, q connectors.ReadRequest) (*reader, error) {
 	r := &reader{s: s, maxRows: max(q.MaxRows, 1), lines: make(chan line, queued)}
 	if q.From != nil {
-		if _, err := fmt.Sscanf(string(q.From), `{"line":%d}`, &r.count); err != nil {
-			return nil, fault.Wrap(fault.Config, err, "socket source: offset %q", q.From)
+		var err error
+		if r.count, err = parseOffset(q.From); err != nil {
+			return nil, err
 		}
 	}
 	r.meta.Origin = func() string { return fmt.Sprintf("socket %s line %d", s.address, r.meta.Offset) }
@@ -63,6 +65,20 @@ func newReader(s *source, q connectors.ReadRequest) (*reader, error) {
 	r.cancel = cancel
 	r.running.Go(func() { r.connect(ctx) })
 	return r, nil
+}
+
+// appendOffset appends the offset behind count lines.
+func appendOffset(dst connectors.Offset, count uint64) connectors.Offset {
+	return append(strconv.AppendUint(append(dst, `{"line":`...), count, 10), '}')
+}
+
+func parseOffset(o connectors.Offset) (count uint64, err error) {
+	number, begins := strings.CutPrefix(string(o), `{"line":`)
+	number, ends := strings.CutSuffix(number, "}")
+	if count, err = strconv.ParseUint(number, 10, 64); err != nil || !begins || !ends {
+		return 0, fault.New(fault.Config, "socket source: offset %q is not one of this source", o)
+	}
+	return count, nil
 }
 
 // connect keeps a connection and hands over what it brings.
@@ -175,7 +191,7 @@ func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 	if r.status.State == connectors.CaughtUp && len(r.lines) > 0 {
 		dst.Status.State = connectors.Reading
 	}
-	dst.Next = append(strconv.AppendUint(append(dst.Next[:0], `{"line":`...), r.count, 10), '}')
+	dst.Next = appendOffset(dst.Next[:0], r.count)
 	return nil
 }
 
