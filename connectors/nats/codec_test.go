@@ -14,11 +14,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/alloctest"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
@@ -167,25 +170,160 @@ func TestTokenRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzToken: decoding never panics, and what decodes is stable.
+// FuzzToken is about the tokens of all modes of a stream: decoding never panics,
+// allocates what the input pays for, and what decodes is stable.
 func FuzzToken(f *testing.F) {
 	f.Add([]byte(`{"v":1,"created":"2026-01-01T00:00:00Z","scan_from":5,"own":"BQI","adoption":""}`))
 	f.Add([]byte(`{"v":1,"scan_from":5,"own":"////////////////"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tok, err := decodeToken(b)
+		var tok *anyToken
+		var err error
+		alloctest.Within(t, 256, len(b), func() { tok, err = decodeAnyToken(b) })
 		if err != nil {
+			if fault.KindOf(err) != fault.Config {
+				t.Fatalf("%q: %v is not a Config error", b, err)
+			}
 			return
 		}
-		again, err := tok.encode()
+		if tok == nil {
+			if len(b) > 0 {
+				t.Fatalf("%q is no token", b)
+			}
+			return
+		}
+		again, err := encodeAny(tok)
 		if err != nil {
 			return // a year that JSON cannot write
 		}
-		back, err := decodeToken(again)
+		back, err := decodeAnyToken(again)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(tok, back, cmp.AllowUnexported(span{})); diff != "" {
+		if diff := cmp.Diff(tok, back, cmp.AllowUnexported(anyToken{}, span{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
+		}
+	})
+}
+
+func encodeAny(t *anyToken) (connectors.Token, error) {
+	if t.epoch != nil {
+		return t.epoch.encode()
+	}
+	return t.atOnce.encode()
+}
+
+// FuzzKVToken is the same for tokens of a bucket.
+func FuzzKVToken(f *testing.F) {
+	f.Add([]byte(`{"v":1,"bucket":"HOT","created":"2026-01-01T00:00:00Z","rows":[{"epoch":7,"rows":3,"parts":[0]}]}`))
+	f.Add([]byte(`{"v":1,"created":"2026-01-01T00:00:00Z","scan_from":5}`))
+	c := &kvCommitter{exact: true, sink: &kvSink{bucket: bucketSpec{name: "HOT"}}}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var tok *kvToken
+		var err error
+		alloctest.Within(t, 256, len(b), func() { tok, err = c.decode(b) })
+		if err != nil {
+			if fault.KindOf(err) != fault.Config {
+				t.Fatalf("%q: %v is not a Config error", b, err)
+			}
+			return
+		}
+		if tok == nil {
+			return
+		}
+		again, err := stdjson.Marshal(tok)
+		if err != nil {
+			return // a year that JSON cannot write
+		}
+		back, err := c.decode(again)
+		if diff := cmp.Diff(tok, back, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("%v\n%s", err, diff)
+		}
+	})
+}
+
+// FuzzMarker is about what lies under the subject of a marker, which anybody may
+// have published: it is read again as it was.
+func FuzzMarker(f *testing.F) {
+	f.Add([]byte(`{"v":1,"incarnation":"00112233445566778899aabbccddeeff","attempt":3,"nonce":"n","epoch":7,"publishing":8,"stream":"OUT","created":"2026-01-01T00:00:00Z","scan_from":5}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m, back marker
+		var err error
+		alloctest.Within(t, 64, len(b), func() { err = stdjson.Unmarshal(b, &m) })
+		if err != nil {
+			return
+		}
+		again, err := stdjson.Marshal(&m)
+		if err != nil {
+			return // a year that JSON cannot write
+		}
+		if err := stdjson.Unmarshal(again, &back); err != nil || !cmp.Equal(m, back) {
+			t.Fatalf("%s: %v\n%s", again, err, cmp.Diff(m, back))
+		}
+	})
+}
+
+// FuzzRanges: what decodes as a set of sequences is one, and is written in the
+// same way, whatever the lengths of its numbers.
+func FuzzRanges(f *testing.F) {
+	f.Add(ranges{{100, 100}, {105, 300}, {1 << 40, math.MaxUint64}}.encode())
+	f.Add(bytes.Repeat([]byte{0xff}, 12))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r, again ranges
+		var err error
+		alloctest.Within(t, 64, len(b), func() { r, err = decodeRanges(b) })
+		if err != nil {
+			return
+		}
+		for i, s := range r {
+			if s.to < s.from || i > 0 && s.from <= r[i-1].to {
+				t.Fatalf("%x: %v is not a set", b, r)
+			}
+			if !r.has(s.from) || !r.has(s.to) {
+				t.Fatalf("%x: %v does not hold an end of %v", b, r, s)
+			}
+		}
+		if again, err = decodeRanges(r.encode()); err != nil || !slices.Equal(again, r) {
+			t.Fatalf("%x: %v is written and read as %v, %v", b, r, again, err)
+		}
+	})
+}
+
+// FuzzRowID: what is taken for the identity of a row is what is written for it, in
+// either case.
+func FuzzRowID(f *testing.F) {
+	f.Add("00112233445566778899aabbccddeeff")
+	f.Add("00112233445566778899AABBCCDDEEFG")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, ok := parseHexID(s)
+		if got := string(appendHexID(nil, id)); ok && got != strings.ToLower(s) {
+			t.Fatalf("%q is written as %q", s, got)
+		}
+	})
+}
+
+// FuzzPosition is about the offsets of streams and of subjects without one.
+func FuzzPosition(f *testing.F) {
+	f.Add([]byte(`{"stream":"IN","created":"2026-01-02T03:04:05.000000678Z","filter":"a.>","next_seq":42}`))
+	f.Add([]byte(`{"subject":"a.b","count":5}`))
+	s := &source{}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var p position
+		var err error
+		alloctest.Within(t, 64, len(b), func() { p, err = parsePosition(b) })
+		if err == nil {
+			prefix, err := p.prefix()
+			if err != nil {
+				return // a year that JSON cannot write
+			}
+			back, err := parsePosition(appendOffset(nil, prefix, p.NextSeq))
+			if err != nil || !cmp.Equal(p, back) || p.origin() != back.origin() {
+				t.Fatalf("%q is read again as %+v, %v, was %+v", b, back, err, p)
+			}
+		} else if fault.KindOf(err) != fault.Config {
+			t.Fatalf("%q: %v is not a Config error", b, err)
+		}
+		if _, err := s.openCore(connectors.ReadRequest{Partition: "a.b", From: b}); err != nil && fault.KindOf(err) != fault.Config {
+			t.Fatalf("%q: %v is not a Config error", b, err)
 		}
 	})
 }
