@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -79,14 +80,20 @@ func (id *identity) draw() error {
 	return nil
 }
 
-func (id *identity) write(path string) error {
+// encode returns the content of the file.
+func (id *identity) encode() ([]byte, error) {
 	sum := id.checksum()
 	id.Sum = &sum
 	text, err := json.Marshal(id)
+	return append(text, '\n'), err
+}
+
+func (id *identity) write(path string) error {
+	text, err := id.encode()
 	if err != nil {
 		return err
 	}
-	return writeDurably(path, append(text, '\n'))
+	return writeDurably(path, text)
 }
 
 // nextAttempt counts attempts durably: each gets a number that no earlier one
@@ -140,23 +147,31 @@ func readIdentity(path string, id *identity) error {
 	if err != nil {
 		return fault.Wrap(fault.Config, err, "read the query's identity")
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	var got identity
-	err = d.Decode(&got)
-	b, herr := hex.DecodeString(got.Incarnation)
-	switch {
-	case err != nil:
-	case herr != nil || len(b) != 16:
-		err = fmt.Errorf("incarnation %q", got.Incarnation)
-	case got.Sum != nil && *got.Sum != got.checksum():
-		err = errors.New("its checksum does not fit")
-	}
+	got, err := parseIdentity(data)
 	if err != nil {
 		return fmt.Errorf("%s cannot be read, it holds the number of the last attempt and the query's identity: %w: %w", path, err, epochs.ErrDamaged)
 	}
 	*id = got
 	return nil
+}
+
+func parseIdentity(data []byte) (identity, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var id identity
+	if err := d.Decode(&id); err != nil {
+		return identity{}, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return identity{}, errors.New("something follows it")
+	}
+	if b, err := hex.DecodeString(id.Incarnation); err != nil || len(b) != 16 {
+		return identity{}, fmt.Errorf("incarnation %q", id.Incarnation)
+	}
+	if id.Sum != nil && *id.Sum != id.checksum() {
+		return identity{}, errors.New("its checksum does not fit")
+	}
+	return id, nil
 }
 
 // fullDisk makes a full disk known as that: the query waits for space.
