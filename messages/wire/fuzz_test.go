@@ -8,8 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/alloctest"
 )
 
+// FuzzDecodeBatch: what is accepted can be read, is written and read again as the
+// same, and takes as much memory as the input pays for.
 func FuzzDecodeBatch(f *testing.F) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -22,7 +25,8 @@ func FuzzDecodeBatch(f *testing.F) {
 			return
 		}
 		pool := messages.NewPool(s)
-		b, err := DecodeBatch(pool, block)
+		var b *messages.Batch
+		alloctest.Within(t, 64, len(schema)+len(block), func() { b, err = DecodeBatch(pool, block) })
 		if err != nil {
 			return
 		}
@@ -46,12 +50,15 @@ func FuzzDecodeBatch(f *testing.F) {
 	})
 }
 
+// FuzzDecodeSchema: there is one way to write a schema.
 func FuzzDecodeSchema(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(EncodeSchema(nil, randomSchema(rand.New(rand.NewPCG(seed, 7)), 3, 3)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := DecodeSchema(data)
+		var s *messages.Schema
+		var err error
+		alloctest.Within(t, 256, len(data), func() { s, err = DecodeSchema(data) })
 		if err != nil {
 			return
 		}
