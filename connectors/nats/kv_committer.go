@@ -216,13 +216,16 @@ func (c *kvCommitter) takeOver(ctx context.Context, l *link, epoch messages.Epoc
 	if written, err = c.resumeRows(epoch, written, old, tok); err != nil {
 		return err
 	}
+	if err := fault.Inject("kv/fence"); err != nil {
+		return err
+	}
 	if at, err = l.writeMarker(ctx, c.marks.markerPlace(), c.marks.newMarker(written, 0), at); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.marker = at
 	c.mu.Unlock()
-	return nil
+	return fault.Inject("kv/fenced")
 }
 
 // resumeRows takes over the rows of epochs that are not written yet, and returns the
@@ -274,6 +277,9 @@ func (c *kvCommitter) subscribe(l *link) error {
 // bucket, before the first complete table is written. closed ends the wait for a
 // server.
 func (c *kvCommitter) track(ctx context.Context, closed <-chan struct{}) error {
+	if err := fault.Inject("kv/track"); err != nil {
+		return err
+	}
 	tag, _, _ := strings.Cut(c.marks.tag, "@") // of every incarnation
 	var wait backoff
 	for {
@@ -287,6 +293,9 @@ func (c *kvCommitter) track(ctx context.Context, closed <-chan struct{}) error {
 			})
 		}
 		if err == nil {
+			if err := fault.Inject("kv/tracked"); err != nil {
+				return err
+			}
 			return c.table.track(found)
 		}
 		if fault.KindOf(err) != fault.Transient || ctx.Err() != nil {
@@ -351,6 +360,9 @@ func (c *kvCommitter) Commit(ctx context.Context, e messages.Epoch, _ connectors
 	if l == nil {
 		return fault.New(fault.Transient, "nats sink has no connection to %s", c.sink.conn.hosts())
 	}
+	if err := fault.Inject("kv/mark"); err != nil {
+		return err
+	}
 	seq, err := l.writeMarker(ctx, c.marks.markerPlace(), c.marks.newMarker(e, 0), at)
 	if err != nil && isWrongLast(err) {
 		// Either somebody has taken over, or an earlier try was stored.
@@ -373,7 +385,7 @@ func (c *kvCommitter) Commit(ctx context.Context, e messages.Epoch, _ connectors
 	c.mu.Lock()
 	c.marker, c.committed = seq, e
 	c.mu.Unlock()
-	return nil
+	return fault.Inject("kv/marked")
 }
 
 // Close implements connectors.Committer.

@@ -61,12 +61,18 @@ func (c *kvEpochCommitter) Recover(ctx context.Context, epoch messages.Epoch, la
 // publish writes the epochs up to last that are not written, oldest first.
 func (c *kvEpochCommitter) publish(ctx context.Context, last messages.Epoch) error {
 	for _, e := range c.rows.Pending(last) {
+		if err := fault.Inject("kv/publish"); err != nil {
+			return err
+		}
 		if err := c.rows.Replay(ctx, e, func(b *held.Block) error { return c.block(ctx, b.Batch) }); err != nil {
 			return err
 		}
 		flush, err := c.out.Cut(e)
 		if err == nil {
 			_, err = flush(ctx)
+		}
+		if err == nil {
+			err = fault.Inject("kv/published")
 		}
 		if err == nil {
 			err = c.kvCommitter.Commit(ctx, e, nil)

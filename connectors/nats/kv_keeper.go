@@ -168,6 +168,9 @@ func (c *kvCommitter) settleConflicts(l *link, wait *backoff) error {
 	}
 	unknown, tries := c.table.unknown(entries)
 	err := func() error {
+		if err := fault.Inject("kv/conflict"); err != nil {
+			return err
+		}
 		for _, e := range unknown {
 			rev, err := c.sink.bucket.revision(c.ctx, l, e.subject[len(c.sink.prefix):])
 			if err != nil {
@@ -180,7 +183,10 @@ func (c *kvCommitter) settleConflicts(l *link, wait *backoff) error {
 				return err
 			}
 		}
-		return c.verifyMarker(c.ctx, l)
+		if err := c.verifyMarker(c.ctx, l); err != nil {
+			return err
+		}
+		return fault.Inject("kv/settled")
 	}()
 	if err != nil {
 		c.table.putBack(entries)

@@ -199,6 +199,10 @@ func (t *kvTable) put(v *kvValue, w *kvWriter, data []byte, deleted bool) []byte
 
 // send publishes the value of e that is on its way.
 func (t *kvTable) send(e *kvEntry) {
+	if err := fault.Inject("kv/put"); err != nil {
+		t.failLocked(err)
+		return
+	}
 	s := &t.slots[e.slot]
 	s.serial++
 	e.state = kvSent
@@ -206,6 +210,10 @@ func (t *kvTable) send(e *kvEntry) {
 		// The connection is gone, and the keeper finds what is to be sent again.
 		t.open = false
 		t.c.kick()
+		return
+	}
+	if err := fault.Inject("kv/sent"); err != nil {
+		t.failLocked(err)
 	}
 }
 
@@ -318,6 +326,10 @@ func (t *kvTable) answered(l *link, slot, serial uint64, a *ack) {
 		t.failLocked(fault.WithClass(fault.New(fault.Config, "value for subject %s was stored in stream %s, not in %s; only one of them may take the subject",
 			e.subject, a.stream, t.c.sink.bucket.stream()), classSubject))
 	case a.err == nil:
+		if err := fault.Inject("kv/answered"); err != nil {
+			t.failLocked(err)
+			return
+		}
 		t.c.progress.Add(1)
 		t.done(e, a.seq)
 		return
