@@ -30,6 +30,9 @@ type AttemptConfig struct {
 	// AllowDroppedState goes on from a record that holds rows for a sink that the
 	// graph does not have; see Unpublished.
 	AllowDroppedState bool
+	// AcceptDuplicates lets sinks go on from From although they have published newer
+	// epochs; see connectors.WriteRequest.
+	AcceptDuplicates bool
 	// NextEpoch is larger than every epoch number ever seen in the store.
 	NextEpoch messages.Epoch
 	// Incarnation is the query's random identity when From is nil.

@@ -284,7 +284,8 @@ func (q *queryActor) openSink(n *Node, m *deployedMsg) error {
 	c, err := n.sink.Sink.Open(q.ctxIO, connectors.WriteRequest{
 		Query: q.cfg.Query, Sink: n.name, Incarnation: q.cfg.Incarnation, Attempt: q.cfg.Attempt,
 		Schema: n.sink.Schema, Offer: n.sink.Offer, KeyColumns: n.sink.KeyColumns, OnRetrying: q.sinkRetrying(n.name),
-		Stash: stash, AskEpoch: func() { q.post(&askedEpoch{}) },
+		AcceptDuplicates: q.cfg.AcceptDuplicates,
+		Stash:            stash, AskEpoch: func() { q.post(&askedEpoch{}) },
 	})
 	if err != nil {
 		return err

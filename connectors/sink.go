@@ -92,6 +92,13 @@ type WriteRequest struct {
 	// Stash keeps rows in the checkpoint until their epoch has committed. It is there
 	// from Open to Close. The engine always gives one.
 	Stash Stash
+	// AcceptDuplicates: the user has said that rows may be published twice. A sink
+	// that has published a newer epoch than the one Recover is given, and that would
+	// refuse to start for it, sets its records back to that epoch instead, logs how
+	// many epochs may be repeated, and goes on. It changes nothing else, least of all
+	// what fences other attempts; an attempt that starts later, without it, finds the
+	// records as if the newer epochs had never been published.
+	AcceptDuplicates bool
 	// AskEpoch, if not nil, asks for an epoch before the interval is over, because
 	// the rows of the open one come near a limit of the sink. It does not block, may
 	// be called from any goroutine until Close returns, and asking again before the

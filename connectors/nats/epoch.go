@@ -2,6 +2,8 @@ package nats
 
 import (
 	"context"
+	"encoding/binary"
+	"hash/fnv"
 	"sync"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -53,6 +55,7 @@ type epochCommitter struct {
 	left     messages.Epoch
 	leftFrom uint64
 	encoders encoders
+	setBack  string // as in the marker; written by Recover only
 
 	floorsMu sync.Mutex
 	// floorsMu guards floors: where to look for rows of epochs that are prepared
@@ -114,8 +117,11 @@ func (c *epochCommitter) takeOver(ctx context.Context, l *link, epoch messages.E
 	if err != nil {
 		return err
 	}
-	if old != nil && max(old.Epoch, old.Publishing) > epoch {
-		return c.ahead(old, epoch)
+	setBack := old != nil && max(old.Epoch, old.Publishing) > epoch
+	if setBack {
+		if err := c.ahead(old, epoch); err != nil {
+			return err
+		}
 	}
 	tok, err := c.perEpoch(ctx, l, last, old != nil)
 	if err != nil {
@@ -125,9 +131,15 @@ func (c *epochCommitter) takeOver(ctx context.Context, l *link, epoch messages.E
 	created := info.Created
 	if tok != nil {
 		c.rows.Recover(tok.Rows)
-		created = tok.Created
+		created, c.setBack = tok.Created, tok.SetBack
+	}
+	if old != nil {
+		c.setBack = old.SetBack
 	}
 	switch {
+	case setBack: // what the token lists is published, and what came later counts no more
+		c.rows.Confirm(epoch)
+		m.Epoch, c.setBack = epoch, c.nonce
 	case old != nil:
 		c.rows.Confirm(old.Epoch)
 		m.Epoch = old.Epoch
@@ -137,6 +149,7 @@ func (c *epochCommitter) takeOver(ctx context.Context, l *link, epoch messages.E
 	case tok != nil && len(c.rows.Pending(epoch)) > 0:
 		m.Publishing, m.ScanFrom = c.rows.Pending(epoch)[0], tok.ScanFrom
 	}
+	m.SetBack = c.setBack
 	if err := c.checkTail(info, created, m.ScanFrom); err != nil {
 		return err
 	}
@@ -164,11 +177,34 @@ func (c *epochCommitter) takeOver(ctx context.Context, l *link, epoch messages.E
 }
 
 // ahead is the error of an attempt that starts from an older epoch than the one
-// published last.
+// published last. It is nil, and the log has a warning, if the user accepts that.
 func (c *committer) ahead(old *marker, epoch messages.Epoch) error {
+	published := max(old.Epoch, old.Publishing)
+	if c.req.AcceptDuplicates {
+		c.sink.log.Warn("nats sink is set back to an older epoch than it has published; rows that follow may be in the stream already",
+			"query", c.req.Query, "sink", c.req.Sink, "epoch", epoch, "published", published, "epochs_repeated", published-epoch)
+		return nil
+	}
 	err := fault.New(fault.Config, "query %q starts from epoch %d, but its sink %s has published epoch %d to stream %s; start from the newest copy of the query's directory, "+
-		"or accept rows that are published twice by running once with guarantee = 'at_least_once'", c.req.Query, epoch, c.req.Sink, max(old.Epoch, old.Publishing), c.sink.stream.name)
+		"or accept that rows of %d epochs may be published twice, with --accept-duplicates", c.req.Query, epoch, c.req.Sink, published, c.sink.stream.name, published-epoch)
 	return fault.WithClass(err, classAhead)
+}
+
+// rowID returns the identity of row n of epoch e. After the sink was set back,
+// another row may get the number of one that is in the stream: a copy of a
+// directory does not know which epochs were used. So it gets another identity, or
+// the server's duplicate window would drop it, and a scan would take it for the
+// other one.
+func (c *epochCommitter) rowID(e messages.Epoch, n int64) messages.ID128 {
+	id := c.rows.RowID(e, n)
+	if c.setBack != "" {
+		h := fnv.New128a()
+		h.Write([]byte(c.setBack))
+		sum := h.Sum(nil)
+		id.Hi ^= binary.BigEndian.Uint64(sum)
+		id.Lo ^= binary.BigEndian.Uint64(sum[8:])
+	}
+	return id
 }
 
 // perEpoch returns the last token if it is one of this mode. One of the other mode
@@ -237,7 +273,7 @@ func (c *epochCommitter) Prepare(_ context.Context, e messages.Epoch, tokens []c
 		c.floors = c.floors[:0]
 	}
 	c.floorsMu.Unlock()
-	t := epochToken{Guarantee: c.req.Offer.Guarantee, Created: created, ScanFrom: from, Rows: rows}
+	t := epochToken{Guarantee: c.req.Offer.Guarantee, Created: created, ScanFrom: from, Rows: rows, SetBack: c.setBack}
 	return t.encode()
 }
 
@@ -292,7 +328,7 @@ func (c *epochCommitter) begin(ctx context.Context, e messages.Epoch) error {
 	l, done := c.link, c.committed
 	c.mu.Unlock()
 	m := c.newMarker(done, from)
-	m.Publishing = e
+	m.Publishing, m.SetBack = e, c.setBack
 	if err := c.moveMarker(ctx, l, m); err != nil {
 		return err
 	}
@@ -315,7 +351,7 @@ func (c *epochCommitter) block(ctx context.Context, b *held.Block) error {
 		if n < c.next {
 			continue
 		}
-		id := c.rows.RowID(b.Epoch, n)
+		id := c.rowID(b.Epoch, n)
 		_, there := c.found[id]
 		if before := kinds != nil && kinds[i] == messages.UpdateBefore; !there && !before {
 			if err := c.out.put(ctx, enc, b.Batch, i, &id); err != nil {
@@ -335,7 +371,9 @@ func (c *epochCommitter) end(ctx context.Context, e messages.Epoch) error {
 	l := c.link
 	c.mu.Unlock()
 	from := c.out.bound() + 1
-	if err := c.moveMarker(ctx, l, c.newMarker(e, from)); err != nil {
+	m := c.newMarker(e, from)
+	m.SetBack = c.setBack
+	if err := c.moveMarker(ctx, l, m); err != nil {
 		return err
 	}
 	c.publishing = 0

@@ -296,7 +296,7 @@ func TestPerEpochZombie(t *testing.T) {
 	}
 	// A copy of the directory that does not know of the last epoch.
 	old := tryOutput(t, outputConfig{attempt: 3, offer: perEpoch, epoch: 1, last: c.last, stash: c.stash}, outOptions(b)...)
-	wantFault(t, old.com.Recover(t.Context(), 1, c.last), fault.Config, classAhead, "starts from epoch 1", "published epoch 2")
+	wantFault(t, old.com.Recover(t.Context(), 1, c.last), fault.Config, classAhead, "starts from epoch 1", "published epoch 2", "--accept-duplicates")
 }
 
 // TestVisibilityIsChanged: behind a good end the other way of publishing goes on,

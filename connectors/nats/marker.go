@@ -38,6 +38,9 @@ type marker struct {
 	Created    time.Time      `json:"created"` // of the stream
 	// ScanFrom is the first sequence that can hold a row of a later epoch.
 	ScanFrom uint64 `json:"scan_from"`
+	// SetBack is the nonce of the attempt that has last set the marker back to an
+	// older epoch; see epochCommitter.rowID.
+	SetBack string `json:"set_back,omitempty"`
 }
 
 // place is where the markers of a sink lie.

@@ -44,6 +44,7 @@ type outputConfig struct {
 	keys        []int
 	subtasks    int
 	log         *slog.Logger
+	accept      bool // AcceptDuplicates
 }
 
 func newTestSink(t testing.TB, log *slog.Logger, kv ...string) (connectors.Sink, error) {
@@ -86,7 +87,7 @@ func tryOutput(t testing.TB, c outputConfig, kv ...string) *output {
 	}
 	com, err := s.Open(t.Context(), connectors.WriteRequest{
 		Query: "q", Sink: "out", Incarnation: messages.ID128{Hi: c.incarnation}, Attempt: max(c.attempt, 1), Schema: numbers(), Offer: c.offer,
-		Stash: c.store, KeyColumns: c.keys,
+		Stash: c.store, KeyColumns: c.keys, AcceptDuplicates: c.accept,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -90,6 +90,8 @@ type epochToken struct {
 	ScanFrom uint64 `json:"scan_from"`
 	// Rows are the epochs that may be unpublished.
 	Rows held.Unconfirmed `json:"rows,omitempty"`
+	// SetBack is that of the marker, for when the marker is lost.
+	SetBack string `json:"set_back,omitempty"`
 }
 
 const epochTokenVersion = 2

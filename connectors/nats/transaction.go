@@ -109,8 +109,11 @@ func (c *transactionCommitter) takeOver(ctx context.Context, l *link, epoch mess
 	if err != nil {
 		return err
 	}
-	if old != nil && old.Epoch > epoch {
-		return c.ahead(old, epoch)
+	setBack := old != nil && old.Epoch > epoch
+	if setBack {
+		if err := c.ahead(old, epoch); err != nil {
+			return err
+		}
 	}
 	m := c.newMarker(0, 0)
 	if last != nil {
@@ -126,6 +129,9 @@ func (c *transactionCommitter) takeOver(ctx context.Context, l *link, epoch mess
 		}
 	}
 	switch {
+	case setBack:
+		m.Epoch = epoch
+		c.rows.Confirm(epoch)
 	case old != nil:
 		m.Epoch = old.Epoch
 		c.rows.Confirm(old.Epoch)

@@ -179,7 +179,7 @@ func TestTransactionZombie(t *testing.T) {
 		t.Error(diff)
 	}
 	old := tryOutput(t, outputConfig{attempt: 3, offer: transactional, stash: c.stash}, outOptions(b)...)
-	wantFault(t, old.com.Recover(t.Context(), 1, c.last), fault.Config, classAhead, "starts from epoch 1", "published epoch 2")
+	wantFault(t, old.com.Recover(t.Context(), 1, c.last), fault.Config, classAhead, "starts from epoch 1", "published epoch 2", "--accept-duplicates")
 	t.Run("the marker is gone", func(t *testing.T) {
 		if err := s.Purge(t.Context(), jetstream.WithPurgeSubject(transactionSubjects+">")); err != nil {
 			t.Fatal(err)

@@ -125,6 +125,7 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 		return cfg, err
 	}
 	cfg.Query, cfg.Store, cfg.Plan = r.cfg.Query, store, r.cfg.Plan
+	cfg.AcceptDuplicates = r.cfg.AcceptDuplicates
 	if cfg.From != nil && r.cfg.OnRestore != nil {
 		r.cfg.OnRestore(cfg.From)
 	}
