@@ -20,6 +20,7 @@ type cut struct {
 	next      [partitions]uint64 // sequence each partition goes on at
 	watermark [partitions]int64
 	rows      uint64 // read so far
+	older     []*cut // those of the other retained records, newest first
 }
 
 // covers reports whether a row is before the cut.
@@ -59,10 +60,21 @@ func (r *rig) readCut(query string) *cut {
 	if len(records) == 0 {
 		return nil
 	}
-	rec, err := epochs.DecodeRecord(records[0].Data)
-	if err != nil {
-		r.t.Fatal(err)
+	var cuts []*cut
+	for _, stored := range records {
+		rec, err := epochs.DecodeRecord(stored.Data)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		cuts = append(cuts, r.decodeCut(rec))
 	}
+	cuts[0].older = cuts[1:]
+	return cuts[0]
+}
+
+// decodeCut reads the positions in a commit record.
+func (r *rig) decodeCut(rec *epochs.Record) *cut {
+	r.t.Helper()
 	c := &cut{record: rec}
 	for _, src := range rec.Sources {
 		var p int

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,7 @@ type lane struct {
 	name    string // of the query and the sink; in upper case of the output stream
 	subject string
 	bucket  string // instead of a stream
+	dir     string // for part files, instead of a stream
 	sink    string // options of the sink
 	options string // of the query
 	query   string
@@ -35,17 +37,26 @@ type lane struct {
 	byEpoch bool
 	// alone: nobody else may publish to the stream.
 	alone bool
+	// atomic: an epoch is published as one batch, its last message being the marker.
+	atomic bool
 	// check holds what is visible at the end against the whole input.
 	check func(r *rig, in *input) problems
 	// prefix holds what is visible against a committed cut.
 	prefix func(r *rig, in *input, c *cut) problems
 }
 
+// streams reports whether the output is a stream.
+func (l *lane) streams() bool { return l.bucket == "" && l.dir == "" }
+
 // sql is the lane's part of the script.
 func (l *lane) sql(url string) string {
+	if l.dir != "" {
+		return fmt.Sprintf("CREATE SINK %[1]s WITH (connector = 'file', path = '%[2]s', format = 'json', %[3]s);\n"+
+			"CREATE QUERY %[1]s AS INSERT INTO %[1]s %[4]s;\n", l.name, l.dir, l.sink, l.query)
+	}
 	if l.bucket != "" {
-		return fmt.Sprintf("CREATE SINK %[1]s WITH (connector = 'nats', url = '%[2]s', bucket = '%[3]s', key = '{k}', format = 'json');\n"+
-			"CREATE QUERY %[1]s WITH (%[4]s) AS INSERT INTO %[1]s %[5]s;\n", l.name, url, l.bucket, l.options, l.query)
+		return fmt.Sprintf("CREATE SINK %[1]s WITH (connector = 'nats', url = '%[2]s', bucket = '%[3]s', key = '{k}', format = 'json', %[6]s);\n"+
+			"CREATE QUERY %[1]s WITH (%[4]s) AS INSERT INTO %[1]s %[5]s;\n", l.name, url, l.bucket, l.options, l.query, l.sink)
 	}
 	sink := fmt.Sprintf("CREATE SINK %s WITH (connector = 'nats', url = '%s', stream = '%s', subject = '%s', format = 'json', %s);\n",
 		l.name, url, strings.ToUpper(l.name), l.subject, l.sink)
@@ -58,7 +69,19 @@ func (l *lane) sql(url string) string {
 
 // allLanes has a query of each sort.
 func allLanes() []lane {
-	return []lane{rowsLane(), windowsLane(), epochRowsLane(), epochWindowsLane(), totalsLane(), bucketLane()}
+	return []lane{
+		rowsLane(), windowsLane(), epochRowsLane(), epochWindowsLane(), transactionLane(), totalsLane(),
+		bucketLane(), epochBucketLane(), tableLane(),
+	}
+}
+
+// marker is where the markers of the lane's sink lie.
+func (l *lane) marker() (stream, subject string) {
+	name := l.name + ".sink:" + l.name
+	if l.atomic {
+		return strings.ToUpper(l.name), "streamd.transactions." + name
+	}
+	return "STREAMD_COMMITS", "streamd.commits." + name
 }
 
 func every(*row) bool { return true }
@@ -162,21 +185,42 @@ func totalsLane() lane {
 	}
 }
 
+// transactionLane is a stateless query whose rows become visible an epoch at a
+// time.
+func transactionLane() lane {
+	const name = "trows"
+	return lane{
+		name: name, subject: "trows.{part}", sink: "guarantee = 'transactional', max_batch_size = '20000'", query: statelessSQL, byEpoch: true, atomic: true,
+		check: func(r *rig, in *input) problems { return checkStateless(in, r.taps[name].read(), every) },
+		prefix: func(r *rig, in *input, c *cut) problems {
+			// What is visible is what one of the records covers, no row less and none
+			// more: an epoch begins when the one before the last is published.
+			var bad problems
+			out := r.taps[name].read()
+			for _, at := range append([]*cut{c}, c.older...) {
+				if bad = checkStateless(in.before(at), out, every); len(bad) == 0 {
+					return nil
+				}
+			}
+			if len(c.older) < 2 && len(out) == 0 { // nothing is published yet
+				return nil
+			}
+			return bad
+		},
+	}
+}
+
 // bucketLane is a query in update mode into a key-value bucket: in the end each
 // key has its last version.
 func bucketLane() lane {
-	const name = "bucket"
+	const name, bucket = "bucket", "TOTALS_KV"
 	return lane{
-		name: name, bucket: "TOTALS_KV", options: "output_mode = 'update'", query: totalsSQL,
-		check: func(r *rig, in *input) problems {
-			bad := problems{}
-			compareTotals(r.bucket("TOTALS_KV", bad), totals(in, every), bad)
-			return bad
-		},
+		name: name, bucket: bucket, sink: "guarantee = 'exactly_once'", options: "output_mode = 'update'", query: totalsSQL,
+		check: checkBucket(bucket),
 		prefix: func(r *rig, in *input, c *cut) problems {
 			// No key is behind what has committed.
 			bad := problems{}
-			got := r.bucket("TOTALS_KV", bad)
+			got := r.bucket(bucket, bad)
 			for k, w := range totals(in, c.covers) {
 				if g := got[k]; g.N < w.N {
 					bad.add("behind", "%+v, committed %+v", g, w)
@@ -184,5 +228,68 @@ func bucketLane() lane {
 			}
 			return bad
 		},
+	}
+}
+
+// epochBucketLane is the same with values of committed epochs only.
+func epochBucketLane() lane {
+	const name, bucket = "ebucket", "EPOCHS_KV"
+	return lane{
+		name: name, bucket: bucket, sink: perEpoch, options: "output_mode = 'update'", query: totalsSQL, byEpoch: true,
+		check: checkBucket(bucket),
+		prefix: func(r *rig, in *input, c *cut) problems {
+			// Each value is that of one of the records; the newest two may not be
+			// written yet, or in part.
+			bad := problems{}
+			got := r.bucket(bucket, bad)
+			var may []map[string]total
+			for _, at := range append([]*cut{c}, c.older...) {
+				may = append(may, totals(in, at.covers))
+			}
+			if len(may) < 3 {
+				may = append(may, nil) // before the first epoch
+			}
+			for k := range may[0] {
+				if !slices.ContainsFunc(may, func(m map[string]total) bool { return m[k] == got[k] }) {
+					bad.add("of no epoch", "%+v, committed %+v", got[k], may[0][k])
+				}
+			}
+			for k, g := range got {
+				if may[0][k].N == 0 {
+					bad.add("not committed", "%+v", g)
+				}
+			}
+			return bad
+		},
+	}
+}
+
+// tableLane is a query in complete mode into a bucket: each start finds out which
+// keys are there.
+func tableLane() lane {
+	const name, bucket = "board", "TABLE_KV"
+	return lane{
+		name: name, bucket: bucket, sink: "guarantee = 'exactly_once'", options: "output_mode = 'complete', emit_interval = '40ms'", query: totalsSQL,
+		check: checkBucket(bucket),
+		prefix: func(r *rig, in *input, _ *cut) problems {
+			// Tables are made at other moments than epochs; no value is from nowhere.
+			bad := problems{}
+			all := totals(in, every)
+			for k, g := range r.bucket(bucket, bad) {
+				if g.N < 1 || g.N > all[k].N {
+					bad.add("never put in", "%+v, of %+v", g, all[k])
+				}
+			}
+			return bad
+		},
+	}
+}
+
+// checkBucket holds a bucket against the totals of the whole input.
+func checkBucket(bucket string) func(*rig, *input) problems {
+	return func(r *rig, in *input) problems {
+		bad := problems{}
+		compareTotals(r.bucket(bucket, bad), totals(in, every), bad)
+		return bad
 	}
 }

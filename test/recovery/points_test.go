@@ -25,6 +25,19 @@ func points() map[string][]int {
 		"epochs/commit/write":     {1, 4},
 		"epochs/persist/synced":   {1, 4},
 		"epochs/persist/write":    {1, 4},
+		"kv/answered":             {1, 30},
+		"kv/conflict":             {1, 2},
+		"kv/fence":                {1, 2},
+		"kv/fenced":               {1, 2},
+		"kv/mark":                 {1, 6},
+		"kv/marked":               {1, 6},
+		"kv/publish":              {1, 4},
+		"kv/published":            {1, 4},
+		"kv/put":                  {1, 30},
+		"kv/sent":                 {1, 30},
+		"kv/settled":              {1, 2},
+		"kv/track":                {1},
+		"kv/tracked":              {1},
 		"mark/inject":             {1, 5},
 		"op/freeze":               {1, 9},
 		"rec/attempt":             {1, 2},
@@ -65,7 +78,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 			}
 			r.killAt(name, hit)
 			if r.rng.IntN(2) == 0 { // again, while it restores or replays
-				again := []string{"rec/restore", "sink/fenced", "sink/adopted", "src/read", "sink/write", "mark/inject"}
+				again := []string{"rec/restore", "sink/fenced", "sink/adopted", "kv/fenced", "kv/settled", "src/read", "sink/write", "mark/inject"}
 				r.killAt(again[r.rng.IntN(len(again))], 1)
 			}
 		}

@@ -228,16 +228,23 @@ func (p *process) tail() string {
 
 // server is a nats-server process with file storage on a fixed port.
 type server struct {
-	t    *testing.T
-	path string
-	dir  string
-	port int
-	proc *process
+	t      *testing.T
+	path   string
+	dir    string
+	config string
+	port   int
+	proc   *process
 }
 
 func startServer(t *testing.T, path string) *server {
 	t.Helper()
 	s := &server{t: t, path: path, dir: t.TempDir(), port: freePort(t)}
+	s.config = filepath.Join(t.TempDir(), "server.conf")
+	// After an outage an epoch is larger than the usual limit of a batch.
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream {\n store_dir: %q\n limits { batch { max_msgs: 20000 } }\n}\n", s.port, s.dir)
+	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s.start()
 	return s
 }
@@ -259,7 +266,7 @@ func (s *server) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.port
 
 func (s *server) start() {
 	s.proc = startProcess(s.t, command{
-		name: "nats-server", path: s.path, args: []string{"-js", "-sd", s.dir, "-a", "127.0.0.1", "-p", fmt.Sprint(s.port)},
+		name: "nats-server", path: s.path, args: []string{"-c", s.config},
 	})
 }
 

@@ -99,7 +99,9 @@ func newRig(t *testing.T, s setup) *rig {
 // createStreams makes the input and the outputs. The duplicate window of the
 // outputs is over before a killed child is back.
 func (r *rig) createStreams() {
-	configs := []jetstream.StreamConfig{{Name: inputStream, Subjects: []string{"in.*"}}}
+	// The consumers of killed children stay for two minutes, and nobody starts a child
+	// as often as these tests do: the server's usual limit is 1,000.
+	configs := []jetstream.StreamConfig{{Name: inputStream, Subjects: []string{"in.*"}, MaxConsumers: 100_000}}
 	for _, l := range r.lanes {
 		if l.bucket != "" {
 			eventually(r.t, "create bucket "+l.bucket, 10*time.Second, func(ctx context.Context) error {
@@ -108,10 +110,16 @@ func (r *rig) createStreams() {
 			})
 			continue
 		}
+		if !l.streams() {
+			continue
+		}
 		r.taps[l.name] = &tap{r: r, stream: strings.ToUpper(l.name)}
-		configs = append(configs, jetstream.StreamConfig{
-			Name: strings.ToUpper(l.name), Subjects: []string{l.name + ".*"}, Duplicates: 100 * time.Millisecond,
-		})
+		c := jetstream.StreamConfig{Name: strings.ToUpper(l.name), Subjects: []string{l.name + ".*"}, Duplicates: 100 * time.Millisecond}
+		if l.atomic {
+			_, marker := l.marker()
+			c.Subjects, c.AllowAtomicPublish = append(c.Subjects, marker), true
+		}
+		configs = append(configs, c)
 	}
 	for _, c := range configs {
 		eventually(r.t, "create stream "+c.Name, 10*time.Second, func(ctx context.Context) error {
@@ -129,7 +137,7 @@ func (r *rig) foreignProducer() {
 	wg.Go(func() {
 		for i := 0; pause(ctx, 17*time.Millisecond); i++ {
 			for _, l := range r.lanes {
-				if l.bucket != "" || l.alone {
+				if !l.streams() || l.alone {
 					continue // it is the sink's alone
 				}
 				m := nats.NewMsg(l.name + ".foreign")
@@ -181,11 +189,12 @@ func (r *rig) commits(epoch, attempt int) {
 	r.t.Helper()
 	for _, l := range r.lanes {
 		eventually(r.t, fmt.Sprintf("epoch %d of %s", epoch, l.name), 60*time.Second, func(ctx context.Context) error {
-			s, err := r.js.Stream(ctx, "STREAMD_COMMITS")
+			stream, subject := l.marker()
+			s, err := r.js.Stream(ctx, stream)
 			if err != nil {
 				return err
 			}
-			m, err := s.GetLastMsgForSubject(ctx, "streamd.commits."+l.name+".sink:"+l.name)
+			m, err := s.GetLastMsgForSubject(ctx, subject)
 			if err != nil {
 				return err
 			}
@@ -271,7 +280,8 @@ type tap struct {
 	rows   [][]byte
 }
 
-// read returns everything in the stream but what the foreign producer put there.
+// read returns everything in the stream but markers and what the foreign producer
+// put there.
 func (p *tap) read() [][]byte {
 	eventually(p.r.t, "read stream "+p.stream, 3*time.Minute, func(ctx context.Context) error {
 		s, err := p.r.js.Stream(ctx, p.stream)
@@ -314,7 +324,7 @@ func (p *tap) take(batch jetstream.MessageBatch) error {
 			return fmt.Errorf("sequence %d follows %d", meta.Sequence.Stream, p.seq)
 		}
 		p.seq++
-		if !strings.HasSuffix(m.Subject(), ".foreign") {
+		if !strings.HasSuffix(m.Subject(), ".foreign") && !strings.HasPrefix(m.Subject(), "streamd.") {
 			p.rows = append(p.rows, m.Data())
 		}
 	}
