@@ -56,6 +56,15 @@ func (z zone) instant(local int64) int64 {
 	return local - before
 }
 
+// moved is instant for a wall clock that was moved on from the one at micros: one
+// that occurs twice keeps the offset of micros.
+func (z zone) moved(local, micros int64) int64 {
+	if at := local - z.offset(micros); z.local(at) == local {
+		return at
+	}
+	return z.instant(local)
+}
+
 func floorDiv[T int32 | int64](a, b T) T {
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {
@@ -198,7 +207,7 @@ func addInterval(micros int64, v messages.IntervalValue, sign int64, z zone) (in
 		if local, ok = addInt64(local, ofDay); !ok {
 			return 0, false
 		}
-		micros = z.instant(local)
+		micros = z.moved(local, micros)
 	}
 	n, ok := intervalMicros(v)
 	if !ok {

@@ -203,8 +203,9 @@ func bindUnitAdd(b *binding) (Node, *sql.Error) {
 				v, ok = addInterval(v, messages.IntervalValue{Months: int32(n)}, 1, z)
 			}
 		case micros >= microsPerDay: // a day is one on the calendar
-			if v, ok = addInt64(z.local(v), n); ok {
-				v = z.instant(v)
+			var local int64
+			if local, ok = addInt64(z.local(v), n); ok {
+				v = z.moved(local, v)
 			}
 		default:
 			v, ok = addInt64(v, n)

@@ -172,37 +172,42 @@ func makeTimestampSeconds(_ *compiler, n *FuncCall) (kernel, error) {
 	}), nil
 }
 
+// makeDateTrunc truncates on the local clock. An hour that the clock shows twice has
+// two beginnings; a day that begins twice begins with the first.
 func makeDateTrunc(_ *compiler, n *FuncCall) (kernel, error) {
 	return perRow(func(x *exec) error {
-		v := x.int64(1)
-		local, ok := truncTime(x.zone.local(v), x.bytes(0))
-		x.isNull = !ok
-		x.setInt64(x.zone.instant(local))
+		v, unit := x.int64(1), x.bytes(0)
+		local := x.zone.local(v)
+		if size := sizeOnClock(unit); size > 0 {
+			x.setInt64(x.zone.moved(local-floorMod(local, size), v))
+			return nil
+		}
+		days, _ := split(local)
+		if !isWordOf(unit, "DAY", "DD") {
+			var ok bool
+			days, ok = truncDays(days, unit)
+			x.isNull = !ok
+		}
+		x.setInt64(x.zone.instant(int64(days) * microsPerDay))
 		return nil
 	}), nil
 }
 
-func truncTime(local int64, unit []byte) (int64, bool) {
-	size := int64(0)
+// sizeOnClock is the length of a unit below a day, 0 for others.
+func sizeOnClock(unit []byte) int64 {
 	switch {
 	case isWordOf(unit, "MICROSECOND"):
-		return local, true
+		return 1
 	case isWordOf(unit, "MILLISECOND"):
-		size = microsPerMilli
+		return microsPerMilli
 	case isWordOf(unit, "SECOND"):
-		size = microsPerSecond
+		return microsPerSecond
 	case isWordOf(unit, "MINUTE"):
-		size = microsPerMinute
+		return microsPerMinute
 	case isWordOf(unit, "HOUR"):
-		size = microsPerHour
-	case isWordOf(unit, "DAY", "DD"):
-		size = microsPerDay
-	default:
-		days, _ := split(local)
-		d, ok := truncDays(days, unit)
-		return int64(d) * microsPerDay, ok
+		return microsPerHour
 	}
-	return local - floorMod(local, size), true
+	return 0
 }
 
 // bindDatePart turns a constant field into the function for it.
