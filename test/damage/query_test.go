@@ -121,6 +121,7 @@ type system struct {
 	hub  *memory.Hub
 	src  *memory.Source
 	rows []row
+	bias int64 // added to v of all rows
 }
 
 func newSystem(t *testing.T) *system {
@@ -137,6 +138,7 @@ func newSystem(t *testing.T) *system {
 func (s *system) add(round int) {
 	s.t.Helper()
 	for _, r := range input(round) {
+		r.v += s.bias
 		if err := s.src.Add([]any{r.k, r.v, time.Unix(r.at, 0).UTC()}); err != nil {
 			s.t.Fatal(err)
 		}
@@ -216,41 +218,56 @@ func live(t *testing.T, sh *shape, killed bool) *lived {
 	t.Helper()
 	l := &lived{system: newSystem(t), shape: sh, dir: filepath.Join(t.TempDir(), "data")}
 	work := filepath.Join(t.TempDir(), "work")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for process := range 2 {
-		sess, q, err := l.start(ctx, sh, work)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 3 {
-			l.add(process*3 + i)
-			if err := q.ProcessAllAvailable(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l.newest = q.LastProgress().BatchID
-		if process == 1 && killed {
-			// What a killed process leaves is what its files hold at that moment.
-			if err := os.CopyFS(l.dir, os.DirFS(work)); err != nil {
-				t.Fatal(err)
-			}
-			gone, stop := context.WithCancel(ctx)
-			stop()
-			_ = q.Stop(gone) // at once
-		} else if err := q.Stop(ctx); err != nil {
-			t.Fatal(err)
-		} else {
-			l.newest = q.LastProgress().BatchID
-		}
-		if err := sess.Close(); err != nil {
-			t.Fatal(err)
-		}
+	l.process(sh, work, "", 0, 1, 2)
+	if killed {
+		l.newest = l.process(sh, work, l.dir, 3, 4, 5)
+		return l
 	}
-	if !killed {
-		if err := os.CopyFS(l.dir, os.DirFS(work)); err != nil {
-			t.Fatal(err)
-		}
+	l.newest = l.process(sh, work, "", 3, 4, 5)
+	if err := os.CopyFS(l.dir, os.DirFS(work)); err != nil {
+		t.Fatal(err)
 	}
 	return l
+}
+
+// process runs a query on a directory for some rounds of rows and returns its newest
+// epoch. It drains, or is killed if there is a directory for what it leaves then.
+func (s *system) process(sh *shape, work, left string, rounds ...int) uint64 {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	sess, q, err := s.start(ctx, sh, work)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range rounds {
+		s.add(r)
+		if err := q.ProcessAllAvailable(ctx); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	newest := q.LastProgress().BatchID
+	if left != "" {
+		s.kill(ctx, q, work, left)
+	} else if err := q.Stop(ctx); err != nil {
+		s.t.Fatal(err)
+	} else {
+		newest = q.LastProgress().BatchID
+	}
+	if err := sess.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	return newest
+}
+
+// kill copies a directory in use: what a killed process leaves is what its files
+// hold at that moment.
+func (s *system) kill(ctx context.Context, q *runtime.Query, work, left string) {
+	s.t.Helper()
+	if err := os.CopyFS(left, os.DirFS(work)); err != nil {
+		s.t.Fatal(err)
+	}
+	gone, stop := context.WithCancel(ctx)
+	stop()
+	_ = q.Stop(gone) // at once
 }
