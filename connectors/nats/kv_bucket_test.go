@@ -1,6 +1,7 @@
 package nats
 
 import (
+	stdjson "encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -281,4 +282,57 @@ func TestBucketPerEpoch(t *testing.T) {
 	want(map[string]int64{"a": 3, "c": 1})
 	openEpochs(t, stash, 4, epoch, last, kvOptions(b)...)
 	want(map[string]int64{"a": 5, "c": 1})
+}
+
+// TestBucketSetBackKeepsItsPlace: a sink that was set back says in its marker from
+// which epoch on it writes again, so that the attempt behind it writes nothing older.
+func TestBucketSetBackKeepsItsPlace(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	bucket(t, js, jetstream.KeyValueConfig{History: 20})
+	stash := &connectortest.Stash{}
+	c, o := openEpochs(t, stash, 1, 0, nil, kvOptions(b)...)
+	var tokens []connectors.Token
+	for i := range 3 {
+		o.write(0, set("a", i))
+		if err := o.prepare(); err != nil {
+			t.Fatal(err)
+		}
+		stash.Commit(o.epoch)
+		if err := c.Commit(t.Context(), o.epoch, o.last); err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, o.last)
+	}
+	o.close()
+	s, err := newKVTestSink(t, pairs(), nil, kvOptions(b)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	com, err := s.Open(t.Context(), connectors.WriteRequest{
+		Query: "q", Sink: "hot", Incarnation: messages.ID128{Hi: 77}, Attempt: 2, Schema: pairs(), KeyColumns: []int{0}, Stash: stash,
+		Offer: connectors.Offer{Guarantee: connectors.ExactlyOnce, Visibility: connectors.PerEpoch}, AcceptDuplicates: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := com.Recover(t.Context(), 2, tokens[1]); err != nil {
+		t.Fatal(err)
+	}
+	at := c.marks.markerPlace()
+	h, err := js.Stream(t.Context(), at.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := h.GetLastMsgForSubject(t.Context(), at.subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m marker
+	if err := stdjson.Unmarshal(last.Data, &m); err != nil || m.Attempt != 2 || m.Epoch != 2 {
+		t.Errorf("the marker is %s, want that of attempt 2 at epoch 2 (%v)", last.Data, err)
+	}
+	if err := com.Close(); err != nil {
+		t.Error(err)
+	}
 }

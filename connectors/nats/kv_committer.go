@@ -240,7 +240,10 @@ func (c *kvCommitter) resumeRows(epoch, written messages.Epoch, old *marker, tok
 		return epoch, nil
 	}
 	if written > epoch {
-		return 0, c.marks.ahead(old, epoch)
+		if err := c.marks.ahead(old, epoch); err != nil {
+			return 0, err
+		}
+		written = epoch // what came later is written again
 	}
 	c.rows.Recover(tok.Rows)
 	c.rows.Confirm(written)
