@@ -17,13 +17,15 @@
 // follow from each other, their counters balance, and what is visible agrees
 // with the offsets and watermarks they hold.
 //
-// Beside the loop there are: SIGKILL at every fault point of the engine, engines
+// Beside the loop there are: a loop that goes back to older epochs on purpose,
+// SIGKILL at every fault point of the engine, engines
 // and servers that are frozen and wake up, servers that restart, streams that are
 // trimmed or made again, connections spoiled by toxiproxy, full disks, limits of
 // files and memory, power cuts, and a soak.
 //
-// RECOVERY_CYCLES sets the number of kills, RECOVERY_POWER_CUTS that of power cuts
-// (as root), SOAK the length of the soak (30m; without it there is none).
+// RECOVERY_CYCLES sets the number of kills, RECOVERY_RESTORES how often older epochs
+// are gone back to, RECOVERY_POWER_CUTS the number of power cuts (as root), SOAK the
+// length of the soak (30m; without it there is none) and SOAK_RATE its rows per second.
 // RECOVERY_SEED repeats a run. RECOVERY_BIN is a directory with the programs, else
 // they are built.
 package recovery
