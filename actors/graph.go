@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/streamd-io/streamd/actors/operator"
 	"github.com/streamd-io/streamd/connectors"
@@ -139,6 +140,9 @@ func (g *Graph) add(n *Node) *Node {
 	n.graph, n.index = g, len(g.nodes)
 	if strings.HasPrefix(n.name, stashPrefix) {
 		g.fail("%q cannot be the name of a node: what sinks hold is stored under %q", n.name, stashPrefix)
+	}
+	if !utf8.ValidString(n.name) {
+		g.fail("the name of a node must be UTF-8, %q is not", n.name) // records and metrics hold it
 	}
 	for _, o := range g.nodes {
 		if o.name == n.name {

@@ -50,6 +50,10 @@ func (sc *script) createQuery(st *sql.CreateQuery) {
 // query plans a query and adds it to the script.
 func (sc *script) query(p *prepared) {
 	before := len(sc.errs)
+	if wrong := checkName(p.name); wrong != "" {
+		sc.fail(configError(p.nameSpan, classOption, "%s", wrong))
+		return
+	}
 	sc.uniqueName(p)
 	if !sc.plan(p) || len(sc.errs) > before {
 		return
@@ -240,8 +244,8 @@ func (s *Session) Run(_ context.Context, name string, g *actors.Graph) (*Query, 
 	if err := g.Check(); err != nil {
 		return nil, fault.Wrap(fault.Config, err, "")
 	}
-	if name == "" {
-		return nil, fault.New(fault.Config, "the query needs a name: its checkpoint is found under it")
+	if wrong := checkName(name); wrong != "" {
+		return nil, fault.New(fault.Config, "%s", wrong)
 	}
 	values, errs := s.queryOptions(nil, nil)
 	if err := scriptError("session defaults", "", errs); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/catalogstore"
@@ -152,6 +153,24 @@ func queryDir(query string) string {
 		esc = "%2E" + esc[1:]
 	}
 	return esc
+}
+
+// maxDir is how long the name of a query's directory may be: file systems take 255
+// bytes, and one that is being removed has a prefix.
+const maxDir = 255 - len(droppedPrefix)
+
+// checkName returns what is wrong with the name of a query, "" if nothing is. The
+// verdict is the same whether checkpoints are in memory or in files.
+func checkName(query string) string {
+	switch n := len(queryDir(query)); {
+	case query == "":
+		return "the query needs a name: its checkpoint is found under it"
+	case !utf8.ValidString(query):
+		return fmt.Sprintf("the name of a query must be UTF-8, %q is not", query)
+	case n > maxDir:
+		return fmt.Sprintf("the name of a query is too long: that of its directory would have %d bytes, at most %d are possible (%.40q...)", n, maxDir, query)
+	}
+	return ""
 }
 
 // open opens the store of a query. back says that the query is to go back to an
