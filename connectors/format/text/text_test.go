@@ -3,12 +3,14 @@ package text_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/streamd-io/streamd/connectors/format"
 	"github.com/streamd-io/streamd/connectors/format/text"
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/alloctest"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
@@ -66,4 +68,29 @@ func TestOneStringColumnIsNeeded(t *testing.T) {
 			t.Errorf("columns (%s): the encoder accepts them", s)
 		}
 	}
+}
+
+// FuzzDecode: a payload that is UTF-8 is the text, byte for byte, and any other is a
+// bad row.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("a line"))
+	f.Add([]byte("\xff"))
+	d, err := text.Format().Decoder(format.Config{Schema: schema(messages.String)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		b := messages.NewBuilder(schema(messages.String))
+		var err error
+		alloctest.Within(t, 16, len(payload), func() { err = d.Decode(b, payload, nil) })
+		if err != nil {
+			if utf8.Valid(payload) || fault.KindOf(err) != fault.BadRow {
+				t.Fatalf("%q: got error %v", payload, err)
+			}
+			return
+		}
+		if got := b.Finish().Column(0).Bytes(0); string(got) != string(payload) {
+			t.Fatalf("%q is decoded as %q", payload, got)
+		}
+	})
 }
