@@ -25,7 +25,8 @@
 //
 // RECOVERY_CYCLES sets the number of kills, RECOVERY_RESTORES how often older epochs
 // are gone back to, RECOVERY_POWER_CUTS the number of power cuts (as root), SOAK the
-// length of the soak (30m; without it there is none) and SOAK_RATE its rows per second.
+// length of the soak (30m; without it there is none), SOAK_RATE its rows per second
+// and SOAK_KILL the time between its kills.
 // RECOVERY_SEED repeats a run. RECOVERY_BIN is a directory with the programs, else
 // they are built.
 package recovery

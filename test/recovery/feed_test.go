@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type feed struct {
 	stop  context.CancelFunc // ends the feed behind the row it is at
 	drop  context.CancelFunc // gives that row up as well
 	life  context.Context    // ended by drop
+	clean bool               // all rows keep the delay
 	done  sync.WaitGroup
 
 	// For the publishing goroutine, or for the test once it has ended.
@@ -40,8 +42,14 @@ type feed struct {
 	log input
 }
 
-// startFeed publishes until halt.
-func startFeed(r *rig, rate int) *feed {
+// subjects are those of the partitions.
+var subjects = [partitions]string{"in.0", "in.1", "in.2", "in.3"}
+
+// keys are those of the rows but the last ones.
+var keys = strings.Split("k0 k1 k2 k3 k4 k5 k6 k7 k8 k9", " ")
+
+// startFeed publishes until halt. With sums it keeps sums instead of rows.
+func startFeed(r *rig, rate int, sums bool) *feed {
 	_, js := r.srv.connect()
 	life, drop := context.WithCancel(r.t.Context())
 	ctx, stop := context.WithCancel(life)
@@ -50,6 +58,9 @@ func startFeed(r *rig, rate int) *feed {
 		f.group = 100
 	}
 	f.log.init()
+	if sums {
+		f.clean, f.log.sum = true, newSummary()
+	}
 	f.done.Go(func() { f.run(ctx) })
 	return f
 }
@@ -79,10 +90,12 @@ func (f *feed) run(ctx context.Context) {
 // its own partition's watermark, and now and then one from a clock that is wrong.
 func (f *feed) next() row {
 	p := f.rng.IntN(partitions)
-	x := row{Part: p, ID: f.n[p]*partitions + int64(p), K: fmt.Sprintf("k%d", f.rng.IntN(10)), V: f.rng.Int64N(1000)}
+	x := row{Part: p, ID: f.n[p]*partitions + int64(p), K: keys[f.rng.IntN(len(keys))], V: f.rng.Int64N(1000)}
 	f.n[p]++
 	f.newest[p] = max(f.newest[p], time.Now().UnixMicro())
 	switch n := f.rng.IntN(1000); {
+	case f.clean:
+		x.Micros = f.newest[p] - f.rng.Int64N(delayMicros*9/10)
 	case n < 10:
 		x.Micros = f.newest[p] - delayMicros - f.rng.Int64N(4*windowMicros)
 	case n == 10:
@@ -100,7 +113,7 @@ func (f *feed) publish(x row) {
 	if err != nil {
 		panic(err) // the type has no values that cannot be encoded
 	}
-	m := nats.NewMsg(fmt.Sprintf("in.%d", x.Part))
+	m := nats.NewMsg(subjects[x.Part])
 	m.Data = data
 	for {
 		try, cancel := context.WithTimeout(f.life, 500*time.Millisecond)
@@ -125,11 +138,10 @@ func (f *feed) publishAll(n int) {
 	rows, acks := make([]row, n), make([]jetstream.PubAckFuture, n)
 	for i := range rows {
 		rows[i] = f.next()
-		data, err := json.Marshal(rows[i])
-		if err == nil {
-			acks[i], err = f.js.PublishAsync(fmt.Sprintf("in.%d", rows[i].Part), data)
-		}
-		if err != nil {
+		x := &rows[i]
+		data := fmt.Appendf(nil, `{"part":%d,"id":%d,"k":"%s","v":%d,"ts":%d}`, x.Part, x.ID, x.K, x.V, x.Micros)
+		var err error
+		if acks[i], err = f.js.PublishAsync(subjects[x.Part], data); err != nil {
 			f.r.t.Errorf("publish row %d: %v", rows[i].ID, err)
 			return
 		}
@@ -171,7 +183,17 @@ func (f *feed) abandon() *input {
 	return f.snapshot()
 }
 
-// snapshot is what is in the log.
+// sent is how many rows were put in.
+func (f *feed) sent() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.log.sum != nil {
+		return f.log.sum.rows
+	}
+	return int64(len(f.log.rows))
+}
+
+// snapshot is what is in the log. Sums go on, unless the feed has ended.
 func (f *feed) snapshot() *input {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -34,6 +34,26 @@ type input struct {
 	rows      []row
 	late      int               // rows that were behind their own partition's watermark
 	watermark [partitions]int64 // of each partition, behind the last row
+	sum       *summary          // instead of rows, unless nil
+}
+
+// summary is what an input comes to that is too long to be kept. None of its rows is
+// late.
+type summary struct {
+	rows   int64
+	totals map[string]total
+	panes  map[pane]result
+}
+
+func newSummary() *summary { return &summary{totals: map[string]total{}, panes: map[pane]result{}} }
+
+func (s *summary) add(x *row) {
+	s.rows++
+	t := s.totals[x.K]
+	s.totals[x.K] = total{x.K, t.N + 1, t.Sum + x.V}
+	g := pane{x.start(), x.K}
+	w := s.panes[g]
+	s.panes[g] = result{Start: g.start, K: x.K, N: w.N + 1, Sum: w.Sum + x.V, Max: max(w.Max, x.V)}
 }
 
 const noTime = -1 << 62
@@ -52,6 +72,10 @@ func (in *input) add(x row) {
 	}
 	if x.Micros < time.Now().UnixMicro()+skewMicros {
 		*wm = max(*wm, x.Micros-delayMicros)
+	}
+	if in.sum != nil {
+		in.sum.add(&x)
+		return
 	}
 	in.rows = append(in.rows, x)
 }

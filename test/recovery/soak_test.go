@@ -2,7 +2,9 @@ package recovery
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -18,95 +20,232 @@ import (
 
 // sample is what the child, its directory and the server hold at one moment.
 type sample struct {
-	goroutines int
-	resident   int64 // bytes
-	disk       int64 // bytes, as allocated
-	consumers  int   // on the input stream
+	at   time.Duration
+	rows int64 // put in so far
+	held [len(measures)]int64
 }
 
-// TestSoak runs for the time that SOAK says (30m) at 20,000 rows/s, with a kill
-// each minute. In the samples before the kills nothing grows: the greatest of the
-// last third is not above those of the first by more than a little.
+// measure is something that may not grow. What it may: the median of the samples of
+// the second half is at most that of the first half times factor, plus room.
+type measure struct {
+	name   string
+	unit   float64 // what a number in the table stands for
+	factor float64
+	room   int64
+}
+
+// measures are those of a sample. Consumers of killed children stay for two minutes:
+// room is what three children leave.
+var measures = [...]measure{
+	{"goroutines", 1, 1.1, 20},
+	{"resident MB", 1e6, 1.15, 32e6},
+	{"files", 1, 1.1, 16},
+	{"disk MB", 1e6, 1.25, 32e6},
+	{"consumers", 1, 1, 3 * 3 * partitions},
+}
+
+// TestSoak runs for the time that SOAK says (30m) at SOAK_RATE rows per second
+// (20,000), with a kill each minute (SOAK_KILL). All results are held against sums of
+// the input. Every ten seconds a sample is taken; in the second half of the run the
+// measures are not above those of the first by more than they may.
 func TestSoak(t *testing.T) {
 	if os.Getenv("SOAK") == "" {
 		t.Skip("SKIPPED: set SOAK=30m")
 	}
-	length, err := time.ParseDuration(os.Getenv("SOAK"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRig(t, setup{lanes: []lane{windowsLane(), totalsLane(), bucketLane()}, rate: number("SOAK_RATE", 20_000)})
+	length, every := span(t, "SOAK", 0), span(t, "SOAK_KILL", time.Minute)
+	step := min(10*time.Second, length/12)
+	every = max(min(every, length/4), step)
+	r := newRig(t, setup{
+		lanes: []lane{soakWindowsLane(), soakTotalsLane(), soakBucketLane()}, rate: number("SOAK_RATE", 20_000), long: true, parallelism: 2,
+	})
 	var samples []sample
-	for end := time.Now().Add(length); time.Now().Before(end); {
+	kills := 0
+	begun := time.Now()
+	for time.Since(begun) < length {
 		addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 		r.args = []string{"--http", addr}
 		r.start()
 		r.running()
-		r.pass(min(time.Minute, length/3))
-		s := r.sample(addr)
-		samples = append(samples, s)
-		in := r.feed.snapshot()
-		t.Logf("%d rows: %d goroutines, RSS %.1f MB, disk %.1f MB, %d consumers", len(in.rows), s.goroutines,
-			float64(s.resident)/1e6, float64(s.disk)/1e6, s.consumers)
+		for life := time.Now(); time.Since(life) < every && time.Since(begun) < length; {
+			r.pass(step)
+			r.alive()
+			s := r.sample(addr)
+			s.at, s.rows = time.Since(begun), r.feed.sent()
+			samples = append(samples, s)
+		}
 		r.child.kill(t)
-		r.inspect(r.lanes[r.rng.IntN(len(r.lanes))], in, false)
+		kills++
+		for _, l := range r.lanes {
+			r.advances(l)
+		}
 	}
-	third := max(1, len(samples)/3)
-	first, last := greatest(samples[:third]), greatest(samples[len(samples)-third:])
-	// Parallelism, and with it the number of actors, differs between cycles.
-	if last.goroutines > first.goroutines+60 || last.resident > first.resident*3/2+64<<20 || last.disk > first.disk*2+64<<20 || last.consumers > first.consumers+24 {
-		t.Errorf("it grows: %+v at first, %+v in the end", first, last)
-	}
+	in := r.feed.halt()
+	looped := time.Since(begun)
+	r.start()
 	r.finish()
+	for _, l := range r.lanes {
+		if c := r.readCut(l.name); c == nil || int64(c.rows) != in.sum.rows {
+			t.Errorf("%s: the last record is %+v, and does not cover %d rows", l.name, c, in.sum.rows)
+		}
+	}
+	t.Logf("%d rows, %.0f per second; %d kills\n%s", in.sum.rows, float64(in.sum.rows)/looped.Seconds(), kills, table(samples))
+	for _, text := range grown(samples) {
+		t.Error(text)
+	}
 }
 
-func greatest(list []sample) sample {
-	var g sample
-	for _, s := range list {
-		g = sample{max(g.goroutines, s.goroutines), max(g.resident, s.resident), max(g.disk, s.disk), max(g.consumers, s.consumers)}
+// span reads a duration from the environment.
+func span(t *testing.T, name string, def time.Duration) time.Duration {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return def
 	}
-	return g
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		t.Fatalf("%s=%s: want a duration such as 30m (%v)", name, text, err)
+	}
+	return d
+}
+
+// advances checks that the commit record of a lane follows from the one before.
+func (r *rig) advances(l lane) {
+	r.t.Helper()
+	c, bad := r.readCut(l.name), problems{}
+	if c == nil {
+		r.t.Fatalf("query %s has committed nothing\n%s", l.name, r.child.tail())
+	}
+	if old := r.cuts[l.name]; old != nil {
+		follows(old, c, bad)
+		if c.record.Epoch == old.record.Epoch {
+			bad.add("stands still", "epoch %d", c.record.Epoch)
+		}
+	}
+	r.cuts[l.name] = c
+	if len(bad) > 0 {
+		r.t.Fatalf("query %s: %s%s", l.name, bad, r.child.tail())
+	}
+}
+
+// grown says which measures have grown by more than they may.
+func grown(samples []sample) (texts []string) {
+	half := len(samples) / 2
+	for i, m := range measures {
+		first, second := median(samples[:half], i), median(samples[half:], i)
+		if limit := float64(first)*m.factor + float64(m.room); float64(second) > limit {
+			texts = append(texts, fmt.Sprintf("%s grow: %.1f in the first half, %.1f in the second; at most %.1f is allowed",
+				m.name, float64(first)/m.unit, float64(second)/m.unit, limit/m.unit))
+		}
+	}
+	return texts
+}
+
+func median(samples []sample, i int) int64 {
+	if len(samples) == 0 {
+		return 0
+	}
+	list := slices.SortedFunc(slices.Values(samples), func(a, b sample) int { return cmp.Compare(a.held[i], b.held[i]) })
+	return list[len(list)/2].held[i]
+}
+
+// table shows the samples, and the medians of both halves.
+func table(samples []sample) string {
+	var b strings.Builder
+	line := func(name string, rows int64, held func(i int) int64) {
+		fmt.Fprintf(&b, "%12s %12d", name, rows)
+		for i, m := range measures {
+			fmt.Fprintf(&b, " %12.1f", float64(held(i))/m.unit)
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "%12s %12s", "time", "rows")
+	for _, m := range measures {
+		fmt.Fprintf(&b, " %12s", m.name)
+	}
+	b.WriteString("\n")
+	for _, s := range samples {
+		line(s.at.Round(time.Second).String(), s.rows, func(i int) int64 { return s.held[i] })
+	}
+	half := len(samples) / 2
+	line("first half", 0, func(i int) int64 { return median(samples[:half], i) })
+	line("second half", 0, func(i int) int64 { return median(samples[half:], i) })
+	return b.String()
+}
+
+// TestGrown: what the soak calls growth.
+func TestGrown(t *testing.T) {
+	flat := make([]sample, 20)
+	for i := range flat {
+		flat[i].held = [...]int64{100, 200e6, 60, 50e6, 48}
+	}
+	if texts := grown(flat); len(texts) > 0 {
+		t.Errorf("nothing grows, and it says: %q", texts)
+	}
+	for i, m := range measures {
+		more := slices.Clone(flat)
+		for j := 10; j < 20; j++ {
+			more[j].held[i] = int64(float64(more[j].held[i])*m.factor) + m.room + 1
+		}
+		if texts := grown(more); len(texts) != 1 || !strings.HasPrefix(texts[0], m.name+" grow") {
+			t.Errorf("%s grow, and it says: %q", m.name, texts)
+		}
+		for j := 10; j < 14; j++ { // a few high samples are no growth
+			more[j].held[i], more[j+5].held[i] = flat[0].held[i], flat[0].held[i]
+		}
+		if texts := grown(more); len(texts) > 0 {
+			t.Errorf("two high samples, and it says: %q", texts)
+		}
+	}
 }
 
 // sample looks at a child that runs.
 func (r *rig) sample(addr string) sample {
 	r.t.Helper()
-	s := sample{disk: r.diskUse()}
-	eventually(r.t, "metrics", 10*time.Second, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	var s sample
+	eventually(r.t, "a sample", 10*time.Second, func(ctx context.Context) error {
+		found, err := scrape(ctx, addr, "go_goroutines", "process_resident_memory_bytes", "process_open_fds")
 		if err != nil {
 			return err
 		}
-		resp, err := http.DefaultClient.Do(req)
+		info, err := r.js.AccountInfo(ctx)
 		if err != nil {
 			return err
 		}
-		defer resp.Body.Close() //nolint:errcheck // read below
-		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-			name, value, _ := strings.Cut(lines.Text(), " ")
-			if !slices.Contains([]string{"go_goroutines", "process_resident_memory_bytes"}, name) {
-				continue
-			}
-			x, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return err
-			}
-			if name == "go_goroutines" {
-				s.goroutines = int(x)
-			} else {
-				s.resident = int64(x)
-			}
-		}
-		if s.goroutines == 0 || s.resident == 0 {
-			return fmt.Errorf("%s: no goroutines or no memory in the answer", resp.Status)
-		}
-		stream, err := r.js.Stream(ctx, inputStream)
-		if err == nil {
-			s.consumers = stream.CachedInfo().State.Consumers
-		}
-		return err
+		s.held = [...]int64{found[0], found[1], found[2], r.diskUse(), int64(info.Consumers)}
+		return nil
 	})
 	return s
+}
+
+// scrape reads values from /metrics.
+func scrape(ctx context.Context, addr string, names ...string) ([]int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read below
+	values, found := make([]int64, len(names)), 0
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		i := slices.Index(names, name)
+		if i < 0 {
+			continue
+		}
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, err
+		}
+		values[i] = int64(x)
+		found++
+	}
+	if found < len(names) {
+		return nil, fmt.Errorf("%s: /metrics has %d of %v", resp.Status, found, names)
+	}
+	return values, nil
 }
 
 // diskUse is what the directory of the checkpoints takes.
@@ -127,4 +266,54 @@ func (r *rig) diskUse() int64 {
 		r.t.Fatal(err)
 	}
 	return sum
+}
+
+// soakWindowsLane is that of windows without the list of their rows.
+func soakWindowsLane() lane {
+	l := windowsLane()
+	l.query = strings.Replace(l.query, ", collect_list(id) AS ids", "", 1)
+	l.check = func(r *rig, in *input) problems {
+		bad := problems{}
+		seen := map[pane]bool{}
+		for _, data := range r.taps[l.name].read() {
+			var w result
+			if err := json.Unmarshal(data, &w); err != nil {
+				bad.add("unreadable", "%s", data)
+				continue
+			}
+			g := pane{w.Start, w.K}
+			if seen[g] {
+				bad.add("duplicates", "%v", g)
+			}
+			seen[g] = true
+			if want := in.sum.panes[g]; w.N != want.N || w.Sum != want.Sum || w.Max != want.Max {
+				bad.add("wrong", "%s, want %+v", data, want)
+			}
+		}
+		for g := range in.sum.panes {
+			if g.start+windowMicros <= in.combined() && !seen[g] {
+				bad.add("missing", "%v", g)
+			}
+		}
+		return bad
+	}
+	return l
+}
+
+// soakTotalsLane is that of running totals, published per epoch.
+func soakTotalsLane() lane {
+	l := totalsLane()
+	l.check = func(r *rig, in *input) problems { return checkTotals(r.taps[l.name].read(), in.sum.totals) }
+	return l
+}
+
+// soakBucketLane is that of running totals in a bucket.
+func soakBucketLane() lane {
+	l := bucketLane()
+	l.check = func(r *rig, in *input) problems {
+		bad := problems{}
+		compareTotals(r.bucket(l.bucket, bad), in.sum.totals, bad)
+		return bad
+	}
+	return l
 }
