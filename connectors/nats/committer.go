@@ -114,8 +114,13 @@ func newCommitter(s *sink, r connectors.WriteRequest) *committer {
 		tag:  fmt.Sprintf("%s/%s@%016x", escaped(r.Query), escaped(r.Sink), r.Incarnation.Hi),
 		wake: make(chan struct{}, 1), lease: newLease(), begun: map[messages.Epoch]begun{},
 	}
-	if s.exclusive {
+	if s.exclusive && r.Offer.Guarantee == connectors.ExactlyOnce {
 		c.order = &sequencer{}
+		own := *s
+		c.sink = &own
+		subject := c.fencePlace().subject
+		c.order.subject[0] = subject
+		own.stream.subjects = append(own.stream.subjects[:len(own.stream.subjects):len(own.stream.subjects)], subject)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -249,6 +254,9 @@ func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch,
 	}
 	m := c.newMarker(epoch, from)
 	if at, err = l.writeMarker(ctx, c.markerPlace(), m, at); err != nil {
+		return err
+	}
+	if err := c.putFence(ctx, l); err != nil {
 		return err
 	}
 	if err := fault.Inject("sink/fenced"); err != nil {

@@ -4,6 +4,7 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -52,8 +53,20 @@ func TestSourceConformance(t *testing.T) {
 }
 
 func TestSinkConformance(t *testing.T) {
+	type sinkCase struct {
+		offer connectors.Offer
+		more  []string
+	}
+	var cases []sinkCase
 	for _, offer := range (&sink{}).Traits().Guarantees {
-		t.Run(offer.Guarantee.String()+" "+offer.Visibility.String(), func(t *testing.T) {
+		cases = append(cases, sinkCase{offer: offer})
+		if offer.Guarantee == connectors.ExactlyOnce {
+			cases = append(cases, sinkCase{offer, []string{"exclusive", "true"}})
+		}
+	}
+	for _, k := range cases {
+		offer := k.offer
+		t.Run(strings.Join(append([]string{offer.Guarantee.String(), offer.Visibility.String()}, k.more...), " "), func(t *testing.T) {
 			b := newChild(t)
 			js, _ := b.client()
 			c := connectortest.SinkCase{Offer: offer}
@@ -81,7 +94,7 @@ func TestSinkConformance(t *testing.T) {
 			c.New = func(t testing.TB) connectors.Sink {
 				f := json.Format()
 				s, err := newSink(connectors.SinkConfig{
-					Options: connectortest.Options(t, Connector().SinkOptions, "url", b.url(), "stream", name, "subject", name+".{n}.{s}"), Schema: c.Schema(), Format: f,
+					Options: connectortest.Options(t, Connector().SinkOptions, append(k.more, "url", b.url(), "stream", name, "subject", name+".{n}.{s}")...), Schema: c.Schema(), Format: f,
 					Encoder: func(s *messages.Schema) (format.Encoder, error) {
 						return f.Encoder(format.Config{Schema: s, Options: connectortest.Options(t, f.Options)})
 					},

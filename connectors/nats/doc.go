@@ -25,7 +25,7 @@
 // are published out of the checkpoint, after its commit: one by one (epoch.go), or
 // as one atomic batch that readers see as a whole (transaction.go). The server's
 // duplicate window is not part of any argument. output.go says what the stream
-// must be, exclusive.go how rows of others are noticed.
+// must be, exclusive.go how rows of others are noticed, and late ones refused.
 //
 // With bucket and key a sink keeps the last row per key in a key-value bucket; see
 // kv_committer.go and kv_epoch.go. Its subjects are $KV.<b>.> and its stream is
@@ -47,7 +47,8 @@
 // also to everything a source does, to streamd.commits.>, and for the stream
 // STREAMD_COMMITS to $JS.API.STREAM.INFO, .CREATE (unless it exists) and
 // .MSG.GET. With transactional it is streamd.transactions.> instead, and
-// .MSG.GET of <s> (or $JS.API.DIRECT.GET if the stream allows that).
+// .MSG.GET of <s> (or $JS.API.DIRECT.GET if the stream allows that); with exclusive
+// and exactly_once streamd.fences.> besides, and the same of <s>.
 //
 // # What remains exposed
 //
@@ -55,7 +56,8 @@
 // only after the next attempt has read the end of the stream, is stored behind
 // that attempt's back. Its identity is then refused by the server's duplicate
 // window if the same row is published within it; that is the only thing the
-// window is good for here.
+// window is good for here. Transactions and exclusive sinks do not have this; the
+// latter in streams with one replica.
 //
 // Nothing here is safe for concurrent use unless it says so. The goroutines are
 // those of nats.go and one per committer; none is left after Close.

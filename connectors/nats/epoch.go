@@ -156,6 +156,9 @@ func (c *epochCommitter) takeOver(ctx context.Context, l *link, epoch messages.E
 	if at, err = l.writeMarker(ctx, c.markerPlace(), m, at); err != nil {
 		return err
 	}
+	if err := c.putFence(ctx, l); err != nil {
+		return err
+	}
 	c.publishing, c.next, c.left, c.leftFrom = m.Publishing, 0, epoch, m.ScanFrom
 	c.found = map[messages.ID128]struct{}{}
 	end, err := l.scan(ctx, scanConfig{stream: c.sink.stream.name, from: m.ScanFrom, tag: c.tag}, func(id messages.ID128, _ uint64) {

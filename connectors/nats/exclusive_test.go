@@ -15,6 +15,12 @@ func exclusiveOptions(b interface{ url() string }) []string {
 	return []string{"url", b.url(), "stream", "OUT", "subject", "out.{n}", "exclusive", "true"}
 }
 
+// exclusiveStream has room for the fences, too.
+func exclusiveStream(t testing.TB, js jetstream.JetStream) jetstream.Stream {
+	t.Helper()
+	return stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>", fenceSubjects + ">"}, Duplicates: noWindow})
+}
+
 // untilError writes rows from a number on until the sink notices, and returns
 // the first row that it did not take.
 func (o *output) untilError(from int) (int, error) {
@@ -32,7 +38,7 @@ func TestExclusive(t *testing.T) {
 	t.Run("rows of several subtasks", func(t *testing.T) {
 		b := newBroker(t)
 		js, _ := b.client()
-		outStream(t, js)
+		exclusiveStream(t, js)
 		o := openOutput(t, outputConfig{subtasks: 3}, exclusiveOptions(b)...)
 		for i := range 30 {
 			o.write(i%3, i*100, i*100+100)
@@ -47,26 +53,29 @@ func TestExclusive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := m.Header.Get("Nats-Expected-Last-Sequence"); got != "16" {
-			t.Errorf("row at 17 expects %q", got)
+		want := map[string]string{"Nats-Expected-Last-Sequence": "16", "Nats-Expected-Last-Subject-Sequence": "1", "Nats-Expected-Last-Subject-Sequence-Subject": "streamd.fences.q.out"}
+		for name, v := range want {
+			if got := m.Header.Get(name); got != v {
+				t.Errorf("row at 17 has %s %q, want %q", name, got, v)
+			}
 		}
 	})
 	t.Run("a message of somebody else", func(t *testing.T) {
 		b := newBroker(t)
 		js, _ := b.client()
-		outStream(t, js)
+		exclusiveStream(t, js)
 		publish(t, js, "out.before", 0, 3) // was there before
 		o := openOutput(t, outputConfig{subtasks: 2}, exclusiveOptions(b)...)
 		o.write(0, 0, 10)
 		o.commit()
 		publish(t, js, "out.foreign", 0, 1)
 		_, err := o.untilError(10)
-		wantFault(t, err, fault.Config, classExclusive, "message 14", "out.foreign")
+		wantFault(t, err, fault.Config, classExclusive, "message 15", "out.foreign")
 	})
 	t.Run("a message of somebody else while the query is quiet", func(t *testing.T) {
 		b := newBroker(t)
 		js, _ := b.client()
-		outStream(t, js)
+		exclusiveStream(t, js)
 		o := openOutput(t, outputConfig{}, exclusiveOptions(b)...)
 		o.c.sink.readEndEvery = 0
 		o.commit()
@@ -74,12 +83,12 @@ func TestExclusive(t *testing.T) {
 		o.commit()
 		o.commit()
 		_, err := o.untilError(0)
-		wantFault(t, err, fault.Config, classExclusive, "message 1 ", "out.foreign")
+		wantFault(t, err, fault.Config, classExclusive, "message 2 ", "out.foreign")
 	})
 	t.Run("a late row of an earlier attempt", func(t *testing.T) {
 		b := newBroker(t)
 		js, nc := b.client()
-		outStream(t, js)
+		exclusiveStream(t, js)
 		o := openOutput(t, outputConfig{}, exclusiveOptions(b)...)
 		o.write(0, 0, 10)
 		o.commit()
@@ -87,7 +96,7 @@ func TestExclusive(t *testing.T) {
 		late.Data = []byte(`{"n":10}`)
 		late.Header.Set(headerID, idOf(10))
 		late.Header.Set(headerSink, o.c.tag)
-		late.Header.Set(headerExpected, "10")
+		late.Header.Set(headerExpected, "11")
 		if _, err := nc.RequestMsg(late, dialTimeout); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +112,7 @@ func TestExclusive(t *testing.T) {
 	t.Run("a late row that this attempt sends, too", func(t *testing.T) {
 		b := newBroker(t)
 		js, nc := b.client()
-		outStream(t, js)
+		exclusiveStream(t, js)
 		o := openOutput(t, outputConfig{}, exclusiveOptions(b)...)
 		late := nats.NewMsg("out.3")
 		late.Data = []byte(`{"n":3}`)
@@ -124,7 +133,7 @@ func TestExclusive(t *testing.T) {
 func TestExclusiveIsHeldBack(t *testing.T) {
 	b := newBroker(t)
 	js, _ := b.client()
-	s := stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>"}, MaxMsgs: 50, Discard: jetstream.DiscardNew, Duplicates: noWindow})
+	s := stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>", fenceSubjects + ">"}, MaxMsgs: 51, Discard: jetstream.DiscardNew, Duplicates: noWindow})
 	told := make(chan string, 1000)
 	o := tryOutput(t, outputConfig{subtasks: 2}, exclusiveOptions(b)...)
 	o.c.req.OnRetrying = func(reason string) { told <- reason }
@@ -147,7 +156,7 @@ func TestExclusiveIsHeldBack(t *testing.T) {
 func TestExclusiveSurvivesServerRestarts(t *testing.T) {
 	c := newChild(t)
 	js, _ := c.client()
-	outStream(t, js)
+	exclusiveStream(t, js)
 	o := openOutput(t, outputConfig{subtasks: 2}, exclusiveOptions(c)...)
 	const rounds, step = 3, 1000
 	for i := range rounds {

@@ -267,7 +267,9 @@ func (c *committer) repairOnce(ctx context.Context) error {
 	c.mu.Lock()
 	l := c.link
 	c.mu.Unlock()
+	fence := c.putFence
 	if l != nil && l.alive() {
+		fence = c.checkFence
 		// Rows were refused. Those behind them may still be stored: wait for
 		// their answers, else the rows could not be told from lost ones.
 		if !c.settle(ctx) {
@@ -283,6 +285,9 @@ func (c *committer) repairOnce(ctx context.Context) error {
 		c.install(l) // so that Close closes it; writers are not told yet
 	}
 	if err := c.verify(ctx, l); err != nil {
+		return err
+	}
+	if err := fence(ctx, l); err != nil { // before rows are looked for
 		return err
 	}
 	if c.exact {
@@ -368,8 +373,9 @@ func (c *committer) resolve(ctx context.Context, l *link) error {
 	var alien intruder
 	cfg := scanConfig{stream: c.sink.stream.name, from: from, tag: c.tag}
 	if c.order != nil {
+		fence := c.fencePlace().subject
 		cfg.other = func(seq uint64, subject string) {
-			if seq > known && !own.has(seq) {
+			if seq > known && !own.has(seq) && subject != fence {
 				alien.note(seq, subject, false)
 			}
 		}

@@ -22,6 +22,9 @@ func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.Stream
 	if err := checkRetention(info, "sink"); err != nil {
 		return nil, err
 	}
+	if c.order != nil {
+		c.order.single.Store(info.Config.Replicas <= 1)
+	}
 	if err := c.checkOutput(&info.Config); err != nil {
 		return nil, err
 	}
@@ -44,7 +47,13 @@ func checkServer(l *link, least, what string) error {
 }
 
 // headerSize bounds the bytes of a row's headers.
-func (c *committer) headerSize() int64 { return int64(200 + len(c.tag)) }
+func (c *committer) headerSize() int64 {
+	n := 200 + len(c.tag)
+	if c.order != nil {
+		n += 150 + len(c.order.subject[0])
+	}
+	return int64(n)
+}
 
 // checkOutput refuses streams that cannot keep the promise. What it asks for
 // grows with the guarantee.

@@ -266,7 +266,7 @@ func payloads(t testing.TB, js jetstream.JetStream, name string) [][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(m.Subject(), transactionSubjects) {
+		if !strings.HasPrefix(m.Subject(), "streamd.") {
 			got = append(got, m.Data())
 		}
 	}

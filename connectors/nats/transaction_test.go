@@ -19,7 +19,7 @@ var transactional = connectors.Offer{Guarantee: connectors.Transactional, Visibi
 // atomicStream creates a stream for any guarantee.
 func atomicStream(t testing.TB, js jetstream.JetStream, name, subjects string) jetstream.Stream {
 	t.Helper()
-	return stream(t, js, jetstream.StreamConfig{Name: name, Subjects: []string{subjects, transactionSubjects + ">"}, AllowAtomicPublish: true, Duplicates: noWindow})
+	return stream(t, js, jetstream.StreamConfig{Name: name, Subjects: []string{subjects, transactionSubjects + ">", fenceSubjects + ">"}, AllowAtomicPublish: true, Duplicates: noWindow})
 }
 
 // TestTransactions: readers see whole epochs only, each ended by a marker.

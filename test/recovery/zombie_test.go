@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,18 @@ import (
 // twice (docs/guarantees.md), but none that is wrong, and none in the output of an
 // exclusive sink.
 func TestFrozenEngine(t *testing.T) {
-	r := newRig(t, setup{lanes: append(allLanes(), exclusiveLane())})
+	alone := exclusiveLane()
+	r := newRig(t, setup{lanes: append(allLanes(), alone)})
+	eventually(t, "a subject for fences", 10*time.Second, func(ctx context.Context) error {
+		s, err := r.js.Stream(ctx, r.taps[alone.name].stream)
+		if err != nil {
+			return err
+		}
+		c := s.CachedInfo().Config
+		c.Subjects = append(c.Subjects, "streamd.fences.>")
+		_, err = r.js.UpdateStream(ctx, c)
+		return err
+	})
 	r.start()
 	r.commits(2, 1)
 	zombie := r.child
@@ -42,6 +54,9 @@ func TestFrozenEngine(t *testing.T) {
 	}
 	r.exposed = true
 	t.Logf("%d rows; rows that were in the hands of the frozen engine and are there twice: %v", r.finish(), r.twice)
+	if n := r.twice[alone.name]; n > 0 {
+		t.Errorf("%d rows are in the output of the exclusive sink twice", n)
+	}
 }
 
 // TestFrozenServer freezes the server for shorter and longer than the engine's
