@@ -33,6 +33,11 @@ func newEncoder(c format.Config) (format.Encoder, error) {
 		if err := check(f.Name, f.Type); err != nil {
 			return nil, err
 		}
+		for j, other := range c.Schema.Fields[:i] {
+			if other.Name == f.Name && (j >= len(c.Skip) || !c.Skip[j]) {
+				return nil, fault.New(fault.Config, "two columns are called %s: an object of JSON has each name once; rename one with AS", f.Name)
+			}
+		}
 		e.fields = append(e.fields, field{append(appendString(nil, f.Name), ':'), i})
 	}
 	return e, nil
