@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -39,6 +40,7 @@ type sink struct {
 	encoder            func(*messages.Schema) (format.Encoder, error)
 	rollSize           int64
 	rollAfter          time.Duration
+	log                *slog.Logger
 }
 
 func newSink(_ context.Context, c connectors.SinkConfig) (connectors.Sink, error) {
@@ -51,7 +53,10 @@ func makeSink(c connectors.SinkConfig, fsys fileSystem) (*sink, error) {
 	}
 	s := &sink{
 		fs: fsys, clock: c.Env.Clock, dir: resolve(c.Env, c.Options.String("path")), ext: c.Format.Extension, encoder: c.Encoder,
-		rollSize: c.Options.Bytes("roll_size"), rollAfter: c.Options.Duration("roll_interval"),
+		rollSize: c.Options.Bytes("roll_size"), rollAfter: c.Options.Duration("roll_interval"), log: c.Env.Log,
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.rollSize < 1 || s.rollAfter <= 0 {
 		return nil, fault.New(fault.Config, "file sink: roll_size and roll_interval must be above 0")
@@ -91,7 +96,7 @@ func (s *sink) Open(_ context.Context, q connectors.WriteRequest) (connectors.Co
 	// same name.
 	h := sha256.Sum256([]byte(q.Sink))
 	return &committer{
-		sink: s, attempt: q.Attempt,
+		sink: s, attempt: q.Attempt, accept: q.AcceptDuplicates,
 		prefix: fmt.Sprintf("part-%016x-%x", q.Incarnation.Hi^q.Incarnation.Lo, h[:3]),
 	}, nil
 }
@@ -141,6 +146,7 @@ type committer struct {
 	sink    *sink
 	prefix  string
 	attempt uint64
+	accept  bool // parts may hold rows of newer epochs that were published
 	// mu guards the fields below; WantsEpoch and Commit may be called while
 	// Prepare runs.
 	mu       sync.Mutex
@@ -163,7 +169,16 @@ func (c *committer) Recover(_ context.Context, _ messages.Epoch, last connectors
 	keep := map[string]bool{}
 	var done []part
 	for _, p := range slices.Concat(t.Rolled, t.Open) {
-		if p.Rows > 0 {
+		if p.Rows == 0 {
+			continue
+		}
+		published := false
+		if c.accept {
+			if published, err = s.grown(p); err != nil {
+				return err
+			}
+		}
+		if !published {
 			keep[s.hidden(p.Name)] = true
 			done = append(done, p)
 		}
@@ -223,6 +238,9 @@ func (s *sink) publish(p part) error {
 			return s.ioError(err, "look at "+to)
 		case !ok:
 			return fault.New(fault.Config, "file sink: %s is missing, and so are %d committed rows; put the file back or start the query afresh", to, p.Rows)
+		case size > p.Size:
+			return fault.New(fault.Config, "file sink: %s has %d bytes, but the epoch to start from has committed %d; a newer epoch has published the rest, or somebody changed the file; "+
+				"start from the newest epoch, or accept that rows may be published twice, with --accept-duplicates", to, size, p.Size)
 		case size != p.Size:
 			return fault.New(fault.Config, "file sink: %s has %d bytes, but %d were committed; somebody changed it", to, size, p.Size)
 		}
@@ -240,6 +258,21 @@ func (s *sink) publish(p part) error {
 		return s.ioError(err, "rename "+from)
 	}
 	return nil
+}
+
+// grown reports whether a newer epoch than the one that p is of has made the part
+// visible, with more rows; then the log says so.
+func (s *sink) grown(p part) (bool, error) {
+	if _, hidden, err := s.fs.Size(s.hidden(p.Name)); err != nil || hidden {
+		return false, s.ioError(err, "look at "+s.hidden(p.Name))
+	}
+	to := s.visible(p.Name)
+	size, ok, err := s.fs.Size(to)
+	if err != nil || !ok || size <= p.Size {
+		return false, s.ioError(err, "look at "+to)
+	}
+	s.log.Warn("file sink is set back to an older epoch than it has published; rows that follow may be in files already", "file", to, "bytes", p.Size, "bytes_published", size)
+	return true, nil
 }
 
 // syncDirs makes the names in the directories of some parts durable.

@@ -1,8 +1,10 @@
 package file
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -179,8 +181,8 @@ func openFor(t testing.TB, c connectors.SinkConfig, m fileSystem) *openSink {
 	return &openSink{com.(*committer), w, 0}
 }
 
-// epoch ends an epoch.
-func (o *openSink) epoch(t testing.TB) {
+// epoch ends an epoch and returns its token.
+func (o *openSink) epoch(t testing.TB) connectors.Token {
 	t.Helper()
 	o.e++
 	flush, err := o.w.Cut(o.e)
@@ -190,6 +192,7 @@ func (o *openSink) epoch(t testing.TB) {
 	tok, err = o.Prepare(t.Context(), o.e, []connectors.Token{tok})
 	must(t, err)
 	must(t, o.Commit(t.Context(), o.e, tok))
+	return tok
 }
 
 func TestPartsRollByTime(t *testing.T) {
@@ -352,6 +355,33 @@ func TestSinkErrors(t *testing.T) {
 		err = com.Recover(t.Context(), 1, connectors.Token(`{"open":[{"name":"part-x.json","size":10,"rows":3}]}`))
 		if fault.KindOf(err) != fault.Config || err == nil || !strings.Contains(err.Error(), "3 committed rows") {
 			t.Errorf("got error %v, want a config error that tells how many rows are missing", err)
+		}
+	})
+	t.Run("a part that a newer epoch has published", func(t *testing.T) {
+		m := newMemFS()
+		c := sinkConfig(t, formatjson.Format(), clock, "path", "/out")
+		var log bytes.Buffer
+		c.Env.Log = slog.New(slog.NewTextHandler(&log, nil))
+		o := openFor(t, c, m)
+		must(t, o.w.Write(t.Context(), batch(t, 0, 2), nil))
+		old := o.epoch(t)
+		must(t, o.w.Write(t.Context(), batch(t, 2, 5), nil))
+		o.epoch(t)
+		must(t, o.w.Close())
+		must(t, o.Close())
+		restart := func(accept bool) error {
+			s, err := makeSink(c, m)
+			must(t, err)
+			com, err := s.Open(t.Context(), connectors.WriteRequest{Sink: "q/sink", Attempt: 2, Schema: numbers, AcceptDuplicates: accept})
+			must(t, err)
+			return com.Recover(t.Context(), 1, old)
+		}
+		if err := restart(false); fault.KindOf(err) != fault.Config || err == nil || !strings.Contains(err.Error(), "--accept-duplicates") {
+			t.Errorf("got error %v, want a config error that names the flag", err)
+		}
+		must(t, restart(true))
+		if got := rowsOf(t, m.visible()); len(got) != 5 || strings.Count(log.String(), "level=WARN") != 1 {
+			t.Errorf("got rows %v and the log %s, want all 5 and a warning", got, log.String())
 		}
 	})
 	for _, tc := range []struct {
