@@ -201,6 +201,7 @@ func (x *index) drop(keep, committed messages.Epoch) {
 		}
 	}
 	x.removeRecords(func(e messages.Epoch) bool { return e < keep })
+	x.removeFrom(recordChain, func(e entry) bool { return !x.recorded(e.epoch) }) // records stored apart
 	x.removeUnreadable(func(b *blob) bool { return orphan(b.epoch) })
 }
 

@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/internal/cursor"
@@ -128,16 +129,34 @@ type span struct{ from, to messages.Epoch }
 //
 //	crc32c of all behind it/4 | prev/8 | spans | for each: from, to | record
 //
-// with the spans of epochs that were never committed and may have left segments.
+// with the spans of epochs that were never committed and may have left segments. A
+// record that is larger than a value should be is stored like a segment before; the
+// highest bit of prev says so.
 type storedRecord struct {
-	prev messages.Epoch
-	gaps []span
-	data []byte
+	prev  messages.Epoch
+	apart bool // data is a segment
+	gaps  []span
+	data  []byte
+}
+
+// apartBit is above all epochs that ever are.
+const apartBit = 1 << 63
+
+// recordChain is where records are that are stored apart: in a group that no
+// operator has, and that no LoadRange can reach.
+var recordChain = chainID{group: math.MaxUint16}
+
+func recordSegment(e messages.Epoch, data []byte) epochs.Segment {
+	return epochs.Segment{SegmentID: epochs.SegmentID{Group: recordChain.group, Epoch: e}, Base: true, Data: data}
 }
 
 func (r storedRecord) encode() []byte {
 	b := make([]byte, 4, 32+20*len(r.gaps)+len(r.data))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.prev))
+	prev := uint64(r.prev)
+	if r.apart {
+		prev |= apartBit
+	}
+	b = binary.BigEndian.AppendUint64(b, prev)
 	b = binary.AppendUvarint(b, uint64(len(r.gaps)))
 	for _, g := range r.gaps {
 		b = binary.AppendUvarint(b, uint64(g.from))
@@ -153,7 +172,8 @@ func parseRecord(e messages.Epoch, b []byte) (storedRecord, error) {
 	if len(b) < 13 || checksum(b[4:]) != binary.BigEndian.Uint32(b) {
 		return storedRecord{}, fmt.Errorf("commit record of epoch %d: %w", e, epochs.ErrDamaged)
 	}
-	r := storedRecord{prev: messages.Epoch(binary.BigEndian.Uint64(b[4:]))}
+	prev := binary.BigEndian.Uint64(b[4:])
+	r := storedRecord{prev: messages.Epoch(prev &^ apartBit), apart: prev&apartBit != 0}
 	d := cursor.New(b[12:])
 	for range d.Count() {
 		r.gaps = append(r.gaps, span{messages.Epoch(d.Uvarint()), messages.Epoch(d.Uvarint())})

@@ -27,10 +27,11 @@ const (
 	// maxSegment is what the parts of a segment can be counted with.
 	maxSegment = math.MaxInt32
 	// putDeletes limits the deletions that go along with one Put, in blobs;
-	// commitDeletes those of a transaction, in keys: it must fit into 15 % of a
-	// memory table.
+	// commitDeletes those of a transaction, in keys, which has to fit into 15 % of
+	// a memory table: with the overhead of each key, and the record.
 	putDeletes    = 4096
-	commitDeletes = 128
+	commitDeletes = 48
+	deleteCost    = 32
 	// loaderChunks is how many chunks of a Put may be on their way.
 	loaderChunks = 3
 )
@@ -70,6 +71,8 @@ func (s *Store) checkPut(e messages.Epoch, segs []epochs.Segment) ([]epochs.Segm
 	})
 	for i, seg := range sorted {
 		switch {
+		case seg.Group == recordChain.group:
+			return nil, fmt.Errorf("segment %v: no group has the number %d", seg.SegmentID, recordChain.group)
 		case seg.Epoch != e:
 			return nil, fmt.Errorf("segment %v is of another epoch", seg.SegmentID)
 		case i > 0 && seg.SegmentID == sorted[i-1].SegmentID, s.x.has(seg.SegmentID):
@@ -209,6 +212,15 @@ func (s *Store) Commit(ctx context.Context, prev, e messages.Epoch, record []byt
 	if err := s.checkUnchanged(witness); err != nil {
 		return fmt.Errorf("commit epoch %d: %w", e, err)
 	}
+	if len(record) > partSize {
+		if len(record) > maxSegment {
+			return fault.New(fault.Config, "commit epoch %d: the record has %d bytes, more than %d", e, len(record), maxSegment)
+		}
+		value.apart, value.data = true, nil
+		if err := s.put(e, []epochs.Segment{recordSegment(e, record)}); err != nil {
+			return s.fail(fault.Wrap(fault.Restart, err, "put the commit record of epoch %d", e))
+		}
+	}
 	if err := s.commit(e, value); err != nil {
 		return s.fail(fault.Wrap(fault.Restart, err, "commit epoch %d", e))
 	}
@@ -272,9 +284,12 @@ func (s *Store) transact(e messages.Epoch, f func(*badger.Txn) error) error {
 	}
 	s.mu.RLock()
 	records := slices.Clone(s.x.deadRecords[:min(len(s.x.deadRecords), commitDeletes)])
-	dead, keys := s.x.dead, len(records)
+	dead, keys, size := s.x.dead, len(records), int64(0)
 	for i, b := range dead {
-		if keys += max(int(b.parts), 1); keys > commitDeletes {
+		n := max(int(b.parts), 1)
+		keys += n
+		size += int64(n * (len(b.key) + deleteCost))
+		if keys > commitDeletes || size > s.db.MaxBatchSize()/2 {
 			dead = dead[:i] // the rest is left to a Put, which has no limit
 			break
 		}

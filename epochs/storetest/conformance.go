@@ -270,6 +270,41 @@ func testSizes(s *suite) {
 	}
 }
 
+func testRecordSizes(s *suite) {
+	sizes := []int{10, 1 << 20, 1<<20 + 1, 5 << 20, 20 << 20, 20 << 20, 100, 1 << 10}
+	record := func(e messages.Epoch) []byte { return content(1, epochs.SegmentID{Epoch: e}, sizes[e-1]) }
+	oldest := messages.Epoch(1)
+	check := func(newest messages.Epoch) {
+		records, _, err := s.store.Committed(s.Context())
+		s.ok(err)
+		if got, want := len(records), int(newest-oldest+1); got != want {
+			s.Fatalf("got %d records, want %d", got, want)
+		}
+		for i, r := range records {
+			if want := newest - messages.Epoch(i); r.Epoch != want || string(r.Data) != string(record(want)) {
+				s.Errorf("record %d is that of epoch %d with %d bytes, want that of epoch %d with %d", i, r.Epoch, len(r.Data), want, sizes[want-1])
+			}
+		}
+	}
+	for i := range sizes {
+		e := messages.Epoch(i + 1)
+		s.put(e, seg("a", 0, e, true, 100))
+		s.ok(s.store.Commit(s.Context(), e-1, e, record(e)))
+		check(e)
+		if e%2 == 0 {
+			s.reopen()
+		}
+		oldest = max(oldest, e-min(e-1, epochs.Retain-1))
+		s.ok(s.store.Drop(s.Context(), oldest, e))
+		check(e)
+	}
+	s.ok(s.store.Rewind(s.Context(), 6))
+	check(6)
+	s.reopen()
+	check(6)
+	s.wantLoad(all("a", 6), seg("a", 0, 6, true, 100))
+}
+
 func testTinyDeltas(s *suite) {
 	const rounds, groups = 400, epochs.KeyGroups
 	s.put(1, seg("a", 0, 1, true, 10))

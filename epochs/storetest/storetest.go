@@ -41,6 +41,7 @@ func Run(t *testing.T, factory Factory) {
 		{"load takes the asked range in order", testLoadRange},
 		{"load stops at the error of its callback", testLoadError},
 		{"segments of all sizes come back", testSizes},
+		{"records of all sizes come back", testRecordSizes},
 		{"a hundred thousand tiny deltas come back", testTinyDeltas},
 		{"loads run while segments are put", testConcurrentLoad},
 		{"wrong puts and commits are refused", testRefusals},
