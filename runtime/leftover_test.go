@@ -167,6 +167,7 @@ func TestAnEpochWithoutChangeIsNotStarted(t *testing.T) {
 	}
 	before := q.LastProgress().BatchID
 	for range 1000 {
+		clock.Blocked(1) // the timer of the next epoch
 		clock.Advance(time.Second)
 	}
 	settle(t, q) // an epoch that is asked for comes, or tells that there is nothing
