@@ -119,6 +119,7 @@ func runAdoption(ctx context.Context, e *env, tail uint64) (*result, error) {
 	seen.mu.Lock()
 	seen.armed = true
 	seen.mu.Unlock()
+	cfg.Epoch = time.Second
 	if st.engine, err = startEngine(ctx, cfg); err != nil {
 		return nil, err
 	}
