@@ -115,7 +115,7 @@ func newCommitter(s *sink, r connectors.WriteRequest) *committer {
 		wake: make(chan struct{}, 1), lease: newLease(), begun: map[messages.Epoch]begun{},
 	}
 	if s.exclusive && r.Offer.Guarantee == connectors.ExactlyOnce {
-		c.order = &sequencer{}
+		c.order = &sequencer{least: fenceVersion}
 		own := *s
 		c.sink = &own
 		subject := c.fencePlace().subject

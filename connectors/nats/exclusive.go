@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -18,10 +19,13 @@ const (
 	// headerFence makes the server refuse a row unless the last message for the
 	// subject in headerFenceSubject has that sequence.
 	headerFence        = nats.ExpectedLastSubjSeqHdr
-	headerFenceSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
+	headerFenceSubject = jetstream.ExpectedLastSubjSeqSubjHeader
 	// fenceSubjects begins the subject of the fences of exclusive sinks, which lie in
 	// the stream of the rows.
 	fenceSubjects = "streamd.fences."
+	// fenceVersion is the first server that knows headerFenceSubject. Older ones would
+	// take the number for a sequence of the row's own subject, and refuse the row.
+	fenceVersion = "2.11.0"
 )
 
 // sequencer numbers the rows of an exclusive sink. Each row says which sequence
@@ -55,6 +59,7 @@ const (
 // seen with 2.15.3), which would leave one row in flight. Rows name no fence there.
 type sequencer struct {
 	single atomic.Bool // the stream has one replica
+	least  string      // version of the server
 
 	mu sync.Mutex
 	// mu guards the fields below. It is held while a row is handed to the

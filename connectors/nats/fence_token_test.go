@@ -134,6 +134,15 @@ func TestExclusiveNeedsASubjectForFences(t *testing.T) {
 	wantOnce(t, stored(t, js, "OUT"), 0, 10)
 }
 
+func TestExclusiveNeedsAServerWithFences(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	exclusiveStream(t, js)
+	o := tryOutput(t, outputConfig{}, exclusiveOptions(b)...)
+	o.c.order.least = "99.1.0"
+	wantFault(t, o.com.Recover(t.Context(), 0, nil), fault.Config, classVersion, "exclusive = true in a stream with one replica needs 99.1.0")
+}
+
 // TestExclusiveWithReplicas: a stream with several replicas takes one row for a
 // fence at a time, so rows name none, and many are on their way.
 func TestExclusiveWithReplicas(t *testing.T) {

@@ -23,7 +23,13 @@ func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.Stream
 		return nil, err
 	}
 	if c.order != nil {
-		c.order.single.Store(info.Config.Replicas <= 1)
+		single := info.Config.Replicas <= 1
+		if single {
+			if err := checkServer(l, c.order.least, "exclusive = true in a stream with one replica"); err != nil {
+				return nil, err
+			}
+		}
+		c.order.single.Store(single)
 	}
 	if err := c.checkOutput(&info.Config); err != nil {
 		return nil, err
