@@ -69,7 +69,7 @@ fuzz: ## each fuzz target for FUZZTIME
 	@{ grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . || true; } | sed -E 's,^(.*)/[^/]+_test\.go:[0-9]+:func (.*),\1 \2,' | \
 	while read -r dir target; do \
 		echo "fuzz $$dir $$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$dir"; \
 	done
 
 demo: build ## embedded NATS server, generator, queries and sinks
