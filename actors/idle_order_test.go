@@ -39,8 +39,12 @@ func (o *outage) silent(want messages.EventTime) {
 		o.holds(want)
 		return
 	}
-	for o.watermark() != want {
+	for range 1000 {
 		o.clock.Advance(time.Minute)
 		flush(o.t, o.a)
+		if o.watermark() == want {
+			return
+		}
 	}
+	o.t.Fatalf("watermark %d, want %d", o.watermark(), want)
 }
