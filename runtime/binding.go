@@ -270,6 +270,11 @@ func (s *Session) open(ctx context.Context, d *definition) (*handle, error) {
 			return d.format.Decoder(format.Config{Schema: d.schema, Skip: d.skip(needed), Metadata: d.skip(nil), Options: d.options})
 		}
 	}
+	if d.format != nil && d.schema != nil { // columns that the format cannot read are no surprise for later
+		if _, err := decoder(nil)(); err != nil {
+			return nil, err
+		}
+	}
 	src, err := d.connector.Source(ctx, connectors.SourceConfig{
 		Options: d.options, Decoder: decoder(nil), OnError: d.onError(), Schema: d.schema, MetadataColumns: d.metadata, Env: s.env(),
 	})

@@ -182,3 +182,20 @@ func TestASilentSourceKeepsItsWatermark(t *testing.T) {
 	}
 	same(t, out.Rows(), [][]any{{at(100), int64(1)}, {at(110), int64(2)}})
 }
+
+// TestAGroupOfTheTimeItselfIsClosedAtThatTime: grouped by the event time, a row at the
+// watermark belongs to a group that has been given out already.
+func TestAGroupOfTheTimeItselfIsClosedAtThatTime(t *testing.T) {
+	s := open(t, runtime.Config{})
+	src, out := timed(t, s, "e", "1 second"), sink(t, s, "out")
+	exec(t, s, "INSERT INTO out SELECT ts, count(*) AS n FROM e GROUP BY ts")
+	q := s.Query("out")
+	for _, ts := range []time.Time{at(10), at(10), at(11).Add(-time.Microsecond), at(10), at(11), at(10)} {
+		add(t, src, []any{ts})
+		settle(t, q)
+	}
+	same(t, out.Rows(), [][]any{{at(10), int64(3)}})
+	if n := q.LateRows(); n != 1 {
+		t.Errorf("%d late rows, want 1", n)
+	}
+}

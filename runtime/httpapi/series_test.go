@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,7 +94,7 @@ func TestSeriesAreBounded(t *testing.T) {
 // TestNamesInMetrics: a query may be called anything that is text, and what is
 // scraped can be read.
 func TestNamesInMetrics(t *testing.T) {
-	names := []string{"0000002", `a"b`, `a\b`, "a\nb", "a{b=c}", "日本語", "é", "query", strings.Repeat("x", 200), " "}
+	names := []string{"0000002", `a"b`, `a\b`, "a\nb", "a{b=c}", "a/b", "a%2fb", "..b", "日本語", "é", "query", strings.Repeat("x", 200), " "}
 	s := counting(t, "1", names...)
 	unescape := strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n")
 	var got []string
@@ -107,7 +108,11 @@ func TestNamesInMetrics(t *testing.T) {
 	if !slices.Equal(got, names) {
 		t.Errorf("queries in the metrics are %q, want %q", got, names)
 	}
-	for _, path := range []string{"/readyz", "/api/v1/queries"} {
+	paths := []string{"/readyz", "/api/v1/queries"}
+	for _, name := range names {
+		paths = append(paths, "/api/v1/queries/"+url.PathEscape(name))
+	}
+	for _, path := range paths {
 		if code, body := get(t, httpapi.Handler(s), "localhost", path); code != http.StatusOK {
 			t.Errorf("GET %s: %d\n%s", path, code, body)
 		}
