@@ -43,6 +43,9 @@ func (s *Session) queryOptions(own, sets []sql.Option) (option.Values, []*sql.Er
 			errs = append(errs, configError(o.ValueSpan, classOption, "max_uncommitted: %v", err))
 		}
 	}
+	if o, ok := lookup(all, "epoch_interval"); ok && v.Duration("epoch_interval") == 0 {
+		errs = append(errs, configError(o.ValueSpan, classOption, "epoch_interval: there must be some time between two checkpoints, such as 100ms"))
+	}
 	if o, ok := lookup(all, "trigger"); ok {
 		if _, _, err := trigger(o.Value); err != nil {
 			errs = append(errs, configError(o.ValueSpan, classOption, "trigger: %v", err))

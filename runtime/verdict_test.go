@@ -34,6 +34,7 @@ var brokenScripts = []string{
 	"CREATE QUERY q WITH (epoch_intervall = '1s') AS INSERT INTO out SELECT k FROM src",
 	"CREATE QUERY q WITH (epoch_interval = 'often') AS INSERT INTO out SELECT k FROM src",
 	"CREATE QUERY q WITH (epoch_interval = '-1s') AS INSERT INTO out SELECT k FROM src",
+	"CREATE QUERY q WITH (epoch_interval = '0s') AS INSERT INTO out SELECT k FROM src",
 	"CREATE QUERY q WITH (time_zone = 'Mars/Olympus') AS INSERT INTO out SELECT k FROM src",
 	"CREATE QUERY q WITH (max_uncommitted = 'much') AS INSERT INTO out SELECT k FROM src",
 	"CREATE QUERY q WITH (trigger = 'never') AS INSERT INTO out SELECT k FROM src",
