@@ -18,13 +18,14 @@ const (
 	gcEvery = valueLogSize / 2
 )
 
-// collector runs Badger's value log collection from one goroutine, when the log
-// has grown well beyond what is needed. Collecting more eagerly rewrites live
-// data again and again.
+// collector compacts tables, and runs Badger's value log collection when the log
+// has grown well beyond what is needed, in one goroutine. Collecting more eagerly
+// rewrites live data again and again.
 type collector struct {
 	signal chan struct{}
 	quit   chan struct{}
 	done   chan struct{}
+	putOff bool // the last compaction was; used by the goroutine only
 }
 
 func (c *collector) start(s *Store) {
@@ -38,6 +39,7 @@ func (c *collector) start(s *Store) {
 				return
 			case <-c.signal:
 			}
+			s.compact()
 			if written := s.written(); written-looked >= gcEvery {
 				looked = written
 				c.collect(s)

@@ -63,7 +63,8 @@ type index struct {
 	highest messages.Epoch
 	live    int64 // bytes of blobs and records that are needed
 	// dead blobs are to be deleted with the next write.
-	dead []*blob
+	dead     []*blob
+	unlisted int // of dead, from the front: no record on disk needs them
 	// deadRecords likewise.
 	deadRecords []messages.Epoch
 	// unreadable are packs whose directory is damaged: nobody knows what was in

@@ -74,13 +74,15 @@ const keyRegistry = "Hello Badger"
 // superfluous reports whether a file is of no use: a log of zero length, left by
 // a process that was killed between creating and sizing it; statistics that are
 // cut, which only make the collection of garbage less exact; a damaged registry
-// of keys, of which there are none.
+// of keys, of which there are none; a file of a compaction's trial.
 func superfluous(dir string, f fs.FileInfo) (bool, error) {
 	switch ext := filepath.Ext(f.Name()); {
 	case !f.Mode().IsRegular():
 		return false, nil
 	case ext == ".mem", ext == ".vlog":
 		return f.Size() == 0, nil
+	case strings.HasPrefix(f.Name(), probePrefix):
+		return true, nil
 	case f.Name() == "DISCARD":
 		return f.Size() == 0 || f.Size()%discardSize != 0, nil
 	case f.Name() == badger.KeyRegistryFileName:

@@ -576,7 +576,7 @@ func TestTheValueLogIsCollected(t *testing.T) {
 	}
 	s := mustOpen(t, t.TempDir(), badgerstore.Options{})
 	defer mustClose(t, s)
-	const each, count, limit = 1 << 20, 250, 80 << 20
+	const each, count, limit = 1 << 20, 250, 120 << 20
 	largest := int64(0)
 	for e := messages.Epoch(1); e <= count; e++ {
 		segs := make([]epochs.Segment, 64)

@@ -186,14 +186,14 @@ func (s *Store) badgerOptions() badger.Options {
 		WithMemTableSize(memTableSize).
 		WithNumMemtables(2).
 		WithBaseTableSize(baseTableSize).
-		WithNumLevelZeroTables(2).
-		WithNumLevelZeroTablesStall(8).
+		WithNumLevelZeroTables(1). // above which Flatten merges them
+		WithNumLevelZeroTablesStall(neverStall).
 		WithValueThreshold(valueThreshold).
 		WithValueLogFileSize(valueLogSize).
 		WithCompression(options.None).
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(0).
-		WithNumCompactors(2).
+		WithNumCompactors(0). // see compact
 		WithNumGoroutines(2).
 		WithMetricsEnabled(false).
 		WithExternalMagic(format)
@@ -204,6 +204,9 @@ func (s *Store) badgerOptions() badger.Options {
 // openBadger opens the database. Damage that inspect has not seen may show up as
 // a panic, or in the log only.
 func (s *Store) openBadger(bo badger.Options) (err error) {
+	if bo.MemTableSize, err = memTableSizeOf(bo.Dir); err != nil {
+		return err
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("database %s: %v: %w", bo.Dir, r, epochs.ErrDamaged)

@@ -95,7 +95,9 @@ func (s *Store) put(e messages.Epoch, segs []epochs.Segment) error {
 	// the write fails half-way; nothing loads an epoch without a record.
 	s.mu.Lock()
 	kvs := s.layOut(e, segs)
-	dead := s.x.dead[:min(len(s.x.dead), putDeletes)]
+	// Only what no record on disk needs: a record that waits for its deletion may
+	// come back with a crash, and an epoch that is listed has to be whole.
+	dead := s.x.dead[:min(s.x.unlisted, putDeletes)]
 	for _, b := range dead {
 		b.keys(func(k []byte) { kvs = append(kvs, &pb.KV{Key: k, Version: uint64(e), Meta: []byte{deleteMark}}) })
 	}
@@ -119,6 +121,7 @@ func (s *Store) put(e messages.Epoch, segs []epochs.Segment) error {
 	}
 	s.mu.Lock()
 	s.x.dead = s.x.dead[len(dead):]
+	s.x.unlisted -= len(dead)
 	s.mu.Unlock()
 	return fault.Inject("epochs/persist/synced")
 }
@@ -317,6 +320,10 @@ func (s *Store) transact(e messages.Epoch, f func(*badger.Txn) error) error {
 	defer s.mu.Unlock()
 	s.x.dead = s.x.dead[len(dead):]
 	s.x.deadRecords = s.x.deadRecords[len(records):]
+	s.x.unlisted = max(0, s.x.unlisted-len(dead))
+	if len(s.x.deadRecords) == 0 {
+		s.x.unlisted = len(s.x.dead)
+	}
 	return nil
 }
 

@@ -46,6 +46,7 @@ func Run(t *testing.T, factory Factory) {
 		{"loads run while segments are put", testConcurrentLoad},
 		{"wrong puts and commits are refused", testRefusals},
 		{"a rewind goes on from an older epoch", testRewind},
+		{"an epoch that is listed is whole, also after a crash", testListedIsWhole},
 		{"the store keeps no reference to data", testOwnership},
 		{"a cancelled context is an error", testCancelled},
 	}

@@ -87,6 +87,14 @@ func (r *Runner) goBack(ctx context.Context, store epochs.Segments, c *candidate
 		return nil, fault.New(fault.Config, "epoch %d is not retained (retained: %s)", want, c.list())
 	}
 	if c.newer(want) {
+		// Before anything is given up for it.
+		rep, err := epochs.VerifyState(ctx, store, rec)
+		if err != nil {
+			return nil, fault.Wrap(fault.Config, err, "verify epoch %d", want)
+		}
+		if len(rep.Damage) > 0 {
+			return nil, fault.Wrap(fault.Config, damaged(rep.Damage[0]), "epoch %d cannot be gone back to; nothing was changed (retained: %s)", want, c.list())
+		}
 		if err := r.mayGoBack(ctx, rec); err != nil && !r.cfg.AcceptDuplicates {
 			return nil, fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrDuplicates, err), "go back to epoch %d (to accept that: --restore-epoch %s=%d --accept-duplicates)", want, r.cfg.Query, want)
 		}
