@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -115,7 +116,25 @@ func authOptions(v option.Values, env connectors.Env) ([]nats.Option, error) {
 	if cert != "" {
 		opts = append(opts, nats.ClientCert(cert, key))
 	}
+	for _, name := range []string{"creds_file", "tls_ca", "tls_cert", "tls_key"} {
+		if err := readable(name, file(name)); err != nil {
+			return nil, err
+		}
+	}
 	return opts, nil
+}
+
+// readable looks whether a file named by an option is there: nats.go opens it for
+// each connection, and a missing one would look like a server that is away.
+func readable(option, path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err == nil {
+		err = f.Close()
+	}
+	return fault.Wrap(fault.Config, err, "%s", option)
 }
 
 func checkURL(text string) error {

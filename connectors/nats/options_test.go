@@ -36,6 +36,9 @@ func TestSourceOptionsThatAreRefused(t *testing.T) {
 		{[]string{"stream", "IN", "user", "b"}, "go together"},
 		{[]string{"stream", "IN", "tls_cert", "b"}, "go together"},
 		{[]string{"stream", "IN", "nkey_file", "/does/not/exist"}, "nkey_file"},
+		{[]string{"stream", "IN", "creds_file", "/does/not/exist"}, "creds_file: open /does/not/exist"},
+		{[]string{"stream", "IN", "tls_ca", "/does/not/exist"}, "tls_ca: open"},
+		{[]string{"stream", "IN", "tls_cert", "/dev/null", "tls_key", "/does/not/exist"}, "tls_key: open"},
 	}
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.kv, " "), func(t *testing.T) {

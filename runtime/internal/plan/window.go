@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -105,6 +106,10 @@ func windowTimestamp(t expr.Node, span sql.Span) (expr.Node, *sql.Error) {
 	return nil, fail(expr.ClassMismatch, span, "window() needs a timestamp or a window, not "+t.Type().String())
 }
 
+// maxWindows bounds the windows that a row belongs to: each is a row of its own
+// where windows are not only grouped by, and a result when it closes.
+const maxWindows = 10_000
+
 func windowSpec(c *sql.Call) (WindowSpec, *sql.Error) {
 	var d [3]time.Duration
 	for i, arg := range c.Args[1:] {
@@ -125,6 +130,9 @@ func windowSpec(c *sql.Call) (WindowSpec, *sql.Error) {
 		return w, fail(ClassAnalysis, c.Args[2].Loc(), "the slide of a window must be greater than 0")
 	case w.Slide > w.Size:
 		return w, fail(ClassAnalysis, c.Args[2].Loc(), "the slide of a window must not be longer than its size")
+	case (w.Size+w.Slide-1)/w.Slide > maxWindows:
+		return w, hinted(fail(ClassAnalysis, c.Args[2].Loc(), fmt.Sprintf("each row would belong to %d windows, of which there may be %d", (w.Size+w.Slide-1)/w.Slide, maxWindows)),
+			"make the slide of the window longer or the window shorter")
 	case w.Start.Abs() >= w.Slide:
 		return w, fail(ClassAnalysis, c.Args[3].Loc(), "the start of a window must be shorter than its slide")
 	}
