@@ -417,6 +417,8 @@ func classify(what string, err error) error {
 		return fault.Wrap(fault.Transient, err, "%s", what) // a new one is made
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return fault.Wrap(fault.Transient, err, "%s: JetStream does not answer (is it enabled, or just starting?)", what)
+	case isAPI && api.ErrorCode == jetstream.JSErrCodeMaximumConsumersLimit:
+		return fault.Wrap(fault.Transient, err, "%s", what) // there is room again when others leave
 	case isAPI && api.Code < 500 && api.Code != 408:
 		return fault.Wrap(fault.Config, err, "%s", what)
 	}

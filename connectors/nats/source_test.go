@@ -102,6 +102,27 @@ func TestReaderGetsOverLostConsumers(t *testing.T) {
 	}
 }
 
+// TestNoRoomForAConsumer: the stream has as many consumers as it may have. That
+// passes when one of them leaves, as those of a killed process do.
+func TestNoRoomForAConsumer(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	st := stream(t, js, jetstream.StreamConfig{Name: "IN", Subjects: []string{"in.>"}, MaxConsumers: 1})
+	publish(t, js, "in.a", 0, 10)
+	if _, err := st.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	in := openInput(t, inputConfig{}, "url", b.url(), "stream", "IN")
+	in.until(func() bool { return in.status.State == connectors.Retrying })
+	if reason := in.status.Reason; !strings.Contains(reason, "maximum consumers limit reached") {
+		t.Errorf("the reason is %q", reason)
+	}
+	if err := st.DeleteConsumer(t.Context(), "other"); err != nil {
+		t.Fatal(err)
+	}
+	in.until(in.count(10))
+}
+
 func TestStart(t *testing.T) {
 	b := newBroker(t)
 	js, _ := b.client()

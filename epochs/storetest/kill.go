@@ -211,8 +211,6 @@ func (k KillTest) Child(t *testing.T) {
 	if dir == "" {
 		t.Skip("not a child")
 	}
-	if err := WriteUntilKilled(t.Context(), k.Open(dir), k.Seed, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, WriteUntilKilled(t.Context(), k.Open(dir), k.Seed, os.Stdout))
+	os.Exit(1)
 }

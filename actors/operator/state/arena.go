@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// arena holds keys and values of one table in pages of 256 bytes, doubling to
+// arena holds keys and values of one table in pages of 64 bytes, doubling to
 // 64 KB; an empty arena has none.
 //
 // A block is a header of 8 bytes (owner 32 bits, slot 8, capacity in units of 8
@@ -29,7 +29,7 @@ type page struct {
 }
 
 const (
-	minPage   = 256
+	minPage   = 1 << 6
 	maxPage   = 64 << 10
 	ownPage   = 32 << 10 // larger blocks get a page of their own
 	header    = 8
@@ -295,11 +295,11 @@ func slotWord(sh *shape, slot int) int {
 
 // pagePool recycles pages of the usual sizes, by size.
 type pagePool struct {
-	free [9][][]byte // 256 bytes to 64 KB
+	free [11][][]byte // 64 bytes to 64 KB
 }
 
 func sizeClass(size int) (int, bool) {
-	return bits.TrailingZeros(uint(size)) - 8, size&(size-1) == 0 && size >= minPage && size <= maxPage
+	return bits.TrailingZeros(uint(size / minPage)), size&(size-1) == 0 && size >= minPage && size <= maxPage
 }
 
 func (pp *pagePool) get(sp *spares, size int) []byte {

@@ -33,7 +33,7 @@ func (s *Store) Blob() []byte { return s.blob.data }
 func (s *Store) encodeBlob() epochs.Segment {
 	var w segmentWriter
 	w.begin(takeBuffer(segmentHeader + len(s.blob.frozen)))
-	w.room(s, len(s.blob.frozen))
+	w.room(len(s.blob.frozen))
 	w.buf = append(w.buf, s.blob.frozen...)
 	s.blob.pending, s.blob.frozen = false, nil
 	return epochs.Segment{

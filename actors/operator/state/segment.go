@@ -65,7 +65,7 @@ func (w *segmentWriter) begin(buf []byte) {
 }
 
 // room makes sure that n more bytes fit.
-func (w *segmentWriter) room(s *Store, n int) {
+func (w *segmentWriter) room(n int) {
 	if cap(w.buf)-len(w.buf) >= n {
 		return
 	}
@@ -197,7 +197,7 @@ func damaged(id epochs.SegmentID, format string, args ...any) error {
 // buffers recycles segment buffers by size, those of all stores together: their
 // snapshots are seldom made at the same time. What is not used again is garbage
 // after two collections. Safe for concurrent use.
-var buffers [32]sync.Pool
+var buffers [32]sync.Pool //nolint:gochecknoglobals // pools are of the process
 
 // minBuffer is the size of the smallest ones.
 const minBuffer = 256

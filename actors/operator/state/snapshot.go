@@ -230,14 +230,14 @@ func (s *Store) encodeEntry(g *group, t *table, id uint32) {
 	}
 	sw := &g.seg.w
 	if t.live[w]&bit != 0 {
-		sw.room(s, t.recordSize(id))
+		sw.room(t.recordSize(id))
 		sw.put(t, id)
 		t.stored[w] |= bit
 		return
 	}
 	// Dead when frozen: had it died later, it would have been encoded then.
 	if !g.seg.base {
-		sw.room(s, t.recordSize(id))
+		sw.room(t.recordSize(id))
 		sw.tombstone(t, id)
 	}
 	t.freeEntry(id)
@@ -250,7 +250,7 @@ func (s *Store) finishGroup(g *group, number uint16) (seg epochs.Segment, any bo
 		gs.w.begin(takeBuffer(gs.guess))
 	}
 	for _, pane := range gs.frozen {
-		gs.w.room(s, 11)
+		gs.w.room(11)
 		gs.w.drop(pane)
 	}
 	gs.frozen = gs.frozen[:0]
