@@ -49,7 +49,7 @@ type queryActor struct {
 	stopTimer func() bool
 	timerGen  uint64
 	open      map[messages.Epoch]*openEpoch
-	chains    map[chainKey]epochs.Chain
+	chains    chainList
 	base      map[string]epochs.Counters
 	dropped   []epochs.SegmentID // groups of operators that are no longer there
 	stashes   map[string]*stash  // by sink
@@ -121,7 +121,7 @@ type (
 func newQueryActor(ctx context.Context, s *System, cfg AttemptConfig, a *Attempt) *queryActor {
 	q := &queryActor{
 		sys: s, cfg: cfg, att: a, ctxIO: ctx, names: map[string]int{},
-		open: map[messages.Epoch]*openEpoch{}, chains: map[chainKey]epochs.Chain{}, base: map[string]epochs.Counters{},
+		open: map[messages.Epoch]*openEpoch{}, base: map[string]epochs.Counters{},
 		stashes: map[string]*stash{},
 	}
 	for name := range sinkNames(cfg.Graph) {
@@ -151,7 +151,7 @@ func (q *queryActor) takeChains(chains []epochs.Chain) {
 			q.stashes[sink].chains[chainKey{c.Operator, c.Group}] = c
 			continue
 		}
-		q.chains[chainKey{c.Operator, c.Group}] = c
+		*q.chains.at(c.Operator, c.Group) = c
 		if gone := c.Segments == 1 && c.BaseBytes == 0; !have[c.Operator] && !gone {
 			q.dropped = append(q.dropped, epochs.SegmentID{Operator: c.Operator, Group: c.Group})
 		}

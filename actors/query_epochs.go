@@ -301,9 +301,7 @@ func (q *queryActor) record(o *openEpoch, e, prev messages.Epoch) *epochs.Record
 		c.AddRows(q.base[c.Operator])
 		rec.Counters = append(rec.Counters, *c)
 	}
-	for _, c := range q.chains {
-		rec.Chains = append(rec.Chains, c)
-	}
+	rec.Chains = slices.Clone(q.chains)
 	sort.Slice(rec.Sources, func(i, j int) bool {
 		a, b := rec.Sources[i], rec.Sources[j]
 		return a.Source < b.Source || a.Source == b.Source && a.Partition < b.Partition
@@ -311,12 +309,6 @@ func (q *queryActor) record(o *openEpoch, e, prev messages.Epoch) *epochs.Record
 	sort.Slice(rec.Counters, func(i, j int) bool { return rec.Counters[i].Operator < rec.Counters[j].Operator })
 	q.publishCounters(rec)
 	return rec
-}
-
-func sortChains(chains []epochs.Chain) {
-	slices.SortFunc(chains, func(a, b epochs.Chain) int {
-		return cmp.Or(cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Group, b.Group))
-	})
 }
 
 // keepAbsent carries over the positions of partitions that a source does not
@@ -396,10 +388,9 @@ func (q *queryActor) publishCounters(rec *epochs.Record) {
 }
 
 func (q *queryActor) extendChain(s segmentInfo) {
-	k := chainKey{s.id.Operator, s.id.Group}
-	c := q.chains[k]
+	c := q.chains.at(s.id.Operator, s.id.Group)
 	if s.base || c.Segments == 0 {
-		c = epochs.Chain{Operator: s.id.Operator, Group: s.id.Group, Base: s.id.Epoch}
+		*c = epochs.Chain{Operator: s.id.Operator, Group: s.id.Group, Base: s.id.Epoch}
 	}
 	if s.base {
 		c.BaseBytes = int64(s.bytes)
@@ -409,7 +400,6 @@ func (q *queryActor) extendChain(s segmentInfo) {
 	c.Sum = epochs.ChainSum(c.Sum, s.sum, s.base)
 	c.Segments++
 	c.Last = s.id.Epoch
-	q.chains[k] = c
 }
 
 func (q *queryActor) tokens(o *openEpoch) map[*Node][]connectors.Token {

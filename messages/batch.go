@@ -70,6 +70,7 @@ type Batch struct {
 	wm       EventTime
 
 	refs    atomic.Int32
+	idle    uint8 // uses far below its size, one after the other
 	pool    *Pool
 	parents [2]*Batch
 	side    side

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"fmt"
+	"math"
 	"sync"
 )
 
@@ -66,9 +67,40 @@ func (p *Pool) View(b *Batch) *Batch {
 // NewViewPool returns a pool whose batches are all made by View.
 func NewViewPool() *Pool { return &Pool{schema: &Schema{}} }
 
+// A batch is left to the garbage collector after idleUses uses one after the
+// other that took less than 1/roomy of what one of its columns holds: a burst, or
+// one long value, must not decide how much memory a quiet stream keeps.
+const (
+	idleUses  = 64
+	roomy     = 8
+	smallRoom = 64      // values
+	smallData = 4 << 10 // bytes
+)
+
+// oversized counts uses of b that are far below its size, and reports whether
+// there were too many.
+func (b *Batch) oversized() bool {
+	for i := range b.own {
+		if b.own[i].oversized() {
+			b.idle++
+			return b.idle >= idleUses
+		}
+	}
+	b.idle = 0
+	return false
+}
+
+func (c *Column) oversized() bool {
+	room := c.limit
+	return room > smallRoom && room != math.MaxInt && c.n < room/roomy || cap(c.data) > smallData && len(c.data) < cap(c.data)/roomy
+}
+
 // put makes b ready for take. Nothing of other batches may stay reachable from
 // the pool.
 func (p *Pool) put(b *Batch) {
+	if b.oversized() {
+		return
+	}
 	for i := range b.own {
 		b.own[i].thaw()
 	}

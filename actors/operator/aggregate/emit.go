@@ -230,7 +230,9 @@ func (o *Operator) stepWindow(left *work, out operator.Output) (done bool, err e
 	done, err = o.emitCursor(left, out)
 	if done && err == nil {
 		j.stage = stageNone
-		o.scrap.Clear()
+		if o.scrap != nil {
+			o.scrap.Clear()
+		}
 	}
 	return done, err
 }

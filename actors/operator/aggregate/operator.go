@@ -29,7 +29,7 @@ type Operator struct {
 
 	task  *operator.Task
 	store *state.Store
-	scrap *state.Store // combined slices of one window
+	scrap *state.Store // combined slices of one window; nil if windows have one slice
 	wm    messages.EventTime
 
 	in       input
@@ -105,9 +105,11 @@ func (o *Operator) Open(t *operator.Task) error {
 	if o.store, err = state.New(cfg); err != nil {
 		return fault.Wrap(fault.Config, err, "aggregate")
 	}
-	cfg.Timers = false
-	if o.scrap, err = state.New(cfg); err != nil {
-		return fault.Wrap(fault.Config, err, "aggregate")
+	if o.slices != nil && !o.slices.tumbling() {
+		cfg.Timers = false
+		if o.scrap, err = state.New(cfg); err != nil {
+			return fault.Wrap(fault.Config, err, "aggregate")
+		}
 	}
 	for i := range o.cells {
 		o.cells[i].store, o.cells[i].scrap = o.store, o.scrap
