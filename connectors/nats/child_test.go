@@ -96,10 +96,18 @@ func (c *child) kill() {
 	c.cmd = nil
 }
 
+// signal sends a signal. It returns from SIGSTOP when the process stands still.
 func (c *child) signal(s syscall.Signal) {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil {
 		c.t.Fatal(err)
+	}
+	if s != syscall.SIGSTOP {
+		return
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(c.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		c.t.Fatalf("the server does not stop: status %v, %v", status, err)
 	}
 }
 

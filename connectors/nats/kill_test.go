@@ -88,7 +88,7 @@ func TestCloseWithAFrozenServer(t *testing.T) {
 	o.commit()
 	c.signal(syscall.SIGSTOP)
 	for i := range 3 {
-		o.write(i, 10*i+10, 10*i+20) // new rows: the signal may come late
+		o.write(i, 10*i+10, 10*i+20)
 	}
 	start := time.Now()
 	o.close()
