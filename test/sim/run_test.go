@@ -558,6 +558,10 @@ func (r *run) settled() bool {
 		r.settle = 0 // as long as a call hangs, nothing has to come out
 		return false
 	}
+	if r.w.now < r.full || r.blocked {
+		r.settle = 0 // what belongs to an epoch comes out when there is space for it
+		return false
+	}
 	if r.settle == 0 {
 		r.settle = r.w.now + 4*idleAfter // longer than any stall
 	}
