@@ -32,7 +32,7 @@ func (c *collector) start(s *Store) {
 	c.signal, c.quit, c.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(c.done)
-		looked := int64(0)
+		looked := int64(-gcEvery) // those before have left something
 		for {
 			select {
 			case <-c.quit:

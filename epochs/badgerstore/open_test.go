@@ -594,6 +594,33 @@ func TestTheValueLogIsCollected(t *testing.T) {
 	}
 }
 
+// TestTheValueLogIsCollectedOverManyStarts: a process that does not live long
+// enough to write much collects what those before it have left.
+func TestTheValueLogIsCollectedOverManyStarts(t *testing.T) {
+	const each, starts, limit = 64 << 10, 40, 30 << 20
+	dir, e := t.TempDir(), messages.Epoch(0)
+	for range starts {
+		s := mustOpen(t, dir, badgerstore.Options{})
+		for range 20 {
+			e++
+			segs := make([]epochs.Segment, 16)
+			for i := range segs {
+				segs[i] = segment(uint16(i), e, each/len(segs))
+			}
+			ok(t, s.Put(t.Context(), e, segs))
+			ok(t, s.Commit(t.Context(), e-1, e, []byte("record")))
+			ok(t, s.Drop(t.Context(), max(e, 3)-2, e))
+		}
+		mustClose(t, s)
+	}
+	s := mustOpen(t, dir, badgerstore.Options{})
+	defer mustClose(t, s)
+	t.Logf("%d MB written, %d MB on disk", each*e>>20, s.Size()>>20)
+	if s.Size() > limit {
+		t.Errorf("the store grew to %d MB, want at most %d", s.Size()>>20, limit>>20)
+	}
+}
+
 func TestALockFileThatIsALinkIsNotFollowed(t *testing.T) {
 	dir, target := t.TempDir(), filepath.Join(t.TempDir(), "precious")
 	if err := os.WriteFile(target, []byte("content"), 0o600); err != nil {
