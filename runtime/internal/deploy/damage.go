@@ -79,45 +79,42 @@ func (c *candidates) list() string {
 	return b.String()
 }
 
-// goBack carries out RestoreEpoch.
-func (r *Runner) goBack(ctx context.Context, store epochs.Segments, c *candidates) (*epochs.Record, error) {
+// asked returns the record of RestoreEpoch; back says that there are newer epochs
+// to be given up for it. Nothing is changed.
+func (r *Runner) asked(ctx context.Context, store epochs.Segments, c *candidates) (rec *epochs.Record, back bool, err error) {
 	want := r.cfg.RestoreEpoch
-	rec := c.find(want)
-	if rec == nil {
-		return nil, fault.New(fault.Config, "epoch %d is not retained (retained: %s)", want, c.list())
+	if rec = c.find(want); rec == nil {
+		return nil, false, fault.New(fault.Config, "epoch %d is not retained (retained: %s)", want, c.list())
 	}
-	if c.newer(want) {
-		// Before anything is given up for it.
-		rep, err := epochs.VerifyState(ctx, store, rec)
-		if err != nil {
-			return nil, fault.Wrap(fault.Config, err, "verify epoch %d", want)
-		}
-		if len(rep.Damage) > 0 {
-			return nil, fault.Wrap(fault.Config, damaged(rep.Damage[0]), "epoch %d cannot be gone back to; nothing was changed (retained: %s)", want, c.list())
-		}
-		if err := r.mayGoBack(ctx, rec); err != nil && !r.cfg.AcceptDuplicates {
-			return nil, fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrDuplicates, err), "go back to epoch %d (to accept that: --restore-epoch %s=%d --accept-duplicates)", want, r.cfg.Query, want)
-		}
-		if err := store.Rewind(ctx, want); err != nil {
-			return nil, fault.Wrap(fault.Config, err, "go back to epoch %d", want)
-		}
+	if !c.newer(want) {
+		return rec, false, nil
 	}
-	r.cfg.RestoreEpoch = 0
-	return rec, nil
+	rep, err := epochs.VerifyState(ctx, store, rec)
+	if err != nil {
+		return nil, false, fault.Wrap(fault.Config, err, "verify epoch %d", want)
+	}
+	if len(rep.Damage) > 0 {
+		return nil, false, fault.Wrap(fault.Config, damaged(rep.Damage[0]), "epoch %d cannot be gone back to; nothing was changed (retained: %s)", want, c.list())
+	}
+	if err := r.mayGoBack(ctx, rec); err != nil && !r.cfg.AcceptDuplicates {
+		return nil, false, fault.Wrap(fault.Config, fmt.Errorf("%w: %w", ErrDuplicates, err), "go back to epoch %d (to accept that: --restore-epoch %s=%d --accept-duplicates)", want, r.cfg.Query, want)
+	}
+	return rec, true, nil
 }
 
 // pick returns the record to go on from: the newest, or after damage the newest
-// that is whole, if nothing can come out wrong by that.
-func (r *Runner) pick(ctx context.Context, store epochs.Segments, c *candidates) (*epochs.Record, error) {
+// that is whole, if nothing can come out wrong by that. back says that there are
+// newer epochs to be given up for it. Nothing is changed.
+func (r *Runner) pick(ctx context.Context, store epochs.Segments, c *candidates) (rec *epochs.Record, back bool, err error) {
 	lost := epochs.NewestDamage(c.damage, c.newest())
 	if lost == nil && r.suspect == nil {
 		if c.damage != nil {
 			r.cfg.Log.Warn("an older part of the checkpoint is damaged; the query goes on from its newest epoch, which is whole", "query", r.cfg.Query, "epoch", c.newest(), "error", c.damage)
 		}
 		if len(c.records) == 0 {
-			return nil, nil //nolint:nilnil // a fresh start
+			return nil, false, nil // a fresh start
 		}
-		return c.records[0], nil
+		return c.records[0], false, nil
 	}
 	cause := lost
 	if cause == nil {
@@ -126,22 +123,18 @@ func (r *Runner) pick(ctx context.Context, store epochs.Segments, c *candidates)
 	whole, err := r.newestWhole(ctx, store, c)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case whole == nil:
-		return nil, fault.Wrap(fault.Config, damaged(cause), "the checkpoint is damaged and no retained epoch is whole; start anew with --fresh %s", r.cfg.Query)
+		return nil, false, fault.Wrap(fault.Config, damaged(cause), "the checkpoint is damaged and no retained epoch is whole; start anew with --fresh %s", r.cfg.Query)
 	case lost == nil && whole == c.records[0]:
-		return nil, r.suspect // the checkpoint is not what is damaged
+		return nil, false, r.suspect // the checkpoint is not what is damaged
 	}
 	if err := r.mayGoBack(ctx, whole); err != nil && !r.cfg.AcceptDuplicates {
-		return nil, fault.Wrap(fault.Config, fmt.Errorf("%w (%w)", damaged(cause), err),
+		return nil, false, fault.Wrap(fault.Config, fmt.Errorf("%w (%w)", damaged(cause), err),
 			"the checkpoint is damaged; epoch %d is whole, but rows could be repeated from there (to accept that: --restore-epoch %s=%d --accept-duplicates)", whole.Epoch, r.cfg.Query, whole.Epoch)
 	}
-	r.cfg.Log.Warn("the checkpoint is damaged; the query goes back to an older epoch", "query", r.cfg.Query, "epoch", whole.Epoch, "error", cause)
-	if err := store.Rewind(ctx, whole.Epoch); err != nil {
-		return nil, fault.Wrap(fault.Config, err, "go back to epoch %d", whole.Epoch)
-	}
-	r.suspect = nil
-	return whole, nil
+	r.cfg.Log.Warn("the checkpoint is damaged; an older epoch is whole and can be gone back to", "query", r.cfg.Query, "epoch", whole.Epoch, "error", cause)
+	return whole, true, nil
 }
 
 // damaged makes sure that err is known as damage.

@@ -55,9 +55,6 @@ func (r *Runner) runAttempt(ctx context.Context, cfg actors.AttemptConfig) (prog
 	}
 	cfg.OnRunning = func() { r.running(from) }
 	a, err := r.cfg.System.Start(ctx, cfg)
-	if errors.Is(err, actors.ErrUnpublished) {
-		return false, false, incompatible(err, cfg.From)
-	}
 	if err != nil {
 		return false, false, fault.Wrap(fault.Config, err, "")
 	}
@@ -137,26 +134,50 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 	return cfg, nil
 }
 
-// choose picks the record to go on from, nil for a fresh start. damage is what is
-// wrong with the records, nil: nothing.
+// choose picks the record to go on from, nil for a fresh start, and gives up the
+// newer ones. damage is what is wrong with the records, nil: nothing.
 func (r *Runner) choose(ctx context.Context, store epochs.Segments, stored []epochs.StoredRecord, damage error) (*epochs.Record, error) {
 	c, err := read(stored, damage)
 	if err != nil {
 		return nil, err
 	}
-	var rec *epochs.Record
+	find := r.pick
 	if r.cfg.RestoreEpoch != 0 {
-		rec, err = r.goBack(ctx, store, c)
-	} else {
-		rec, err = r.pick(ctx, store, c)
+		find = r.asked
 	}
-	if err != nil || rec == nil || r.cfg.CheckPlan == nil {
-		return rec, err
-	}
-	if err := CheckPlan(r.cfg.CheckPlan, rec); err != nil {
+	rec, back, err := find(ctx, store, c)
+	if err != nil || rec == nil {
 		return nil, err
 	}
+	// Before anything is given up for a record that the query cannot go on from.
+	if err := r.fits(rec); err != nil {
+		return nil, err
+	}
+	if back {
+		r.cfg.Log.Warn("the query goes back to an older epoch", "query", r.cfg.Query, "epoch", rec.Epoch)
+		if err := store.Rewind(ctx, rec.Epoch); err != nil {
+			return nil, fault.Wrap(fault.Config, err, "go back to epoch %d", rec.Epoch)
+		}
+	}
+	r.cfg.RestoreEpoch, r.suspect = 0, nil
 	return rec, nil
+}
+
+// fits returns why the query cannot go on from a record.
+func (r *Runner) fits(rec *epochs.Record) error {
+	if !r.cfg.Attempt.AllowDroppedState {
+		g, err := r.cfg.Graph()
+		if err != nil {
+			return err
+		}
+		if err := CheckSinks(g, rec); err != nil {
+			return err
+		}
+	}
+	if r.cfg.CheckPlan == nil {
+		return nil
+	}
+	return CheckPlan(r.cfg.CheckPlan, rec)
 }
 
 // CheckPlan asks check whether the state of a record fits; the error wraps
