@@ -261,7 +261,11 @@ func (r *Runner) run(ctx context.Context) {
 			continue
 		}
 		if over, state := r.judge(ctx, final, err, failures); over {
-			r.end(state, err)
+			if state == Stopped && err != nil {
+				r.interrupted(failures)
+			} else {
+				r.end(state, err)
+			}
 			return
 		}
 		failures++
@@ -273,10 +277,23 @@ func (r *Runner) run(ctx context.Context) {
 		r.mu.Unlock()
 		r.cfg.Log.Warn("query failed, restarting", append(r.failure(err), slog.Duration("delay", delay), slog.Int("failures", failures))...)
 		if !pause(ctx, r.cfg.System.Clock(), delay) {
-			r.end(Stopped, nil)
+			r.interrupted(failures)
 			return
 		}
 	}
+}
+
+// interrupted ends a query that is told to between two attempts. A drain has to
+// say so when attempts have failed: what they had read is in no epoch.
+func (r *Runner) interrupted(failures int) {
+	r.mu.Lock()
+	draining, last := r.draining, r.err
+	r.mu.Unlock()
+	if !draining || failures == 0 || last == nil {
+		r.end(Stopped, nil)
+		return
+	}
+	r.end(Failed, fault.Wrap(fault.KindOf(last), last, "told to stop while it was being restarted, so that there is no final epoch; the next start goes on from the last one; it had failed"))
 }
 
 // judge decides whether the query is over after an attempt.

@@ -202,6 +202,38 @@ func TestRestartsWithoutProgressEnd(t *testing.T) {
 	}
 }
 
+func TestADrainBetweenTwoAttemptsIsAFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		stop func(*Runner)
+		want State
+	}{
+		"a drain has to commit what was read": {(*Runner).Drain, Failed},
+		"a stop does not":                     {(*Runner).Stop, Stopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cause := errors.New("always")
+			w := newWorld(t, 1<<30, cause)
+			w.add(t, bad)
+			cfg := w.config()
+			cfg.Restart.MinDelay, cfg.Restart.MaxDelay = time.Hour, time.Hour
+			restarting := make(chan struct{})
+			cfg.OnState = func(s State, _ string) {
+				if s == Restarting {
+					close(restarting)
+				}
+			}
+			r := New(t.Context(), cfg)
+			r.Start()
+			<-restarting
+			c.stop(r)
+			over(t, r)
+			if r.State() != c.want || errors.Is(r.Err(), cause) != (c.want == Failed) {
+				t.Errorf("got state %s with %v, want %s", r.State(), r.Err(), c.want)
+			}
+		})
+	}
+}
+
 func TestADrainedQueryGoesOnWhereItStopped(t *testing.T) {
 	w := newWorld(t, 0, nil)
 	w.add(t, 1, 2)
