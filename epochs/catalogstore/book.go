@@ -50,42 +50,57 @@ type book struct {
 
 // openBook reads the log.
 func openBook(ctx context.Context, base epochs.Segments) (*book, error) {
-	records, highest, err := base.Committed(ctx)
-	unreadable := errors.Is(err, epochs.ErrDamaged)
-	if err != nil && !unreadable {
-		return nil, err
+	records, highest, damage := base.Committed(ctx)
+	if damage != nil && !errors.Is(damage, epochs.ErrDamaged) {
+		return nil, damage
 	}
 	b := &book{base: base, next: highest + 1, queries: map[string]*content{}}
 	slices.Reverse(records)
 	var list []entry
 	var numbers []messages.Epoch
+	newest := messages.Epoch(0) // that can be read
 	for _, r := range records {
 		e, err := parseEntry(r.Epoch, r.Data)
 		if errors.Is(err, epochs.ErrDamaged) {
-			unreadable = true
+			damage = errors.Join(damage, &epochs.RecordError{Epoch: r.Epoch, Err: err})
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		list, numbers = append(list, e), append(numbers, r.Epoch)
-		b.prev = r.Epoch
+		list, numbers, newest = append(list, e), append(numbers, r.Epoch), r.Epoch
 	}
+	// The highest number may be that of an entry whose record was never written:
+	// nothing can follow that.
+	b.prev = max(newest, newestUnreadable(damage))
 	lost := b.replay(list, numbers, records)
-	if unreadable && highest > b.prev {
+	if highest > newest && epochs.NewestDamage(damage, newest) != nil {
 		lost = highest // the newest one: whose it was nobody knows
 	}
 	if lost > 0 && (b.damage == nil || b.damage.epoch < lost) {
 		b.kill(b.damage)
 		b.damage = &value{kind: damageKind, epoch: lost}
 	}
-	if gone, ok := errors.AsType[*epochs.LostError](err); ok {
+	if gone, ok := errors.AsType[*epochs.LostError](damage); ok {
 		return b, b.accept(ctx, gone)
 	}
-	if lost == highest {
-		b.prev = highest // there, but not readable
-	}
 	return b, nil
+}
+
+// newestUnreadable returns the number of the newest record that is there but cannot
+// be read according to damage, 0 if there is none.
+func newestUnreadable(damage error) (newest messages.Epoch) {
+	switch e := damage.(type) { //nolint:errorlint // the whole tree is walked
+	case *epochs.RecordError:
+		return e.Epoch
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			newest = max(newest, newestUnreadable(part))
+		}
+	case interface{ Unwrap() error }:
+		return newestUnreadable(e.Unwrap())
+	}
+	return newest
 }
 
 // accept goes on without entries that are lost, which the store below must be told.
