@@ -21,8 +21,9 @@ type reader struct {
 
 func newReader(dir string) *reader {
 	r := &reader{st: &stores{dir: dir}}
-	r.catalog = catalogstore.New(func(ctx context.Context) (epochs.Segments, error) {
-		return badgerstore.OpenReadOnly(ctx, filepath.Join(dir, "catalog"), badgerstore.Options{})
+	shared := filepath.Join(dir, catalogDir)
+	r.catalog = catalogstore.NewReadOnly(shared, func(ctx context.Context) (epochs.Segments, error) {
+		return badgerstore.OpenReadOnly(ctx, shared, badgerstore.Options{})
 	})
 	return r
 }

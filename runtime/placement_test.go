@@ -229,3 +229,38 @@ func TestDamageOfTheCatalogIsNamed(t *testing.T) {
 	p.close(p.open(true, 1))
 	p.stop()
 }
+
+// TestACatalogThatHasLostEntriesIsKnown: a process has died while it accepted that
+// entries of the catalog are lost.
+func TestACatalogThatHasLostEntriesIsKnown(t *testing.T) {
+	p := &placed{T: t, dir: t.TempDir()}
+	p.start()
+	s := p.open(true)
+	p.commit(s, 0, 1)
+	p.close(s)
+	p.stop()
+	if err := os.WriteFile(filepath.Join(p.dir, catalogDir, "LOST"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newReader(p.dir)
+	s, err := r.open(t.Context(), "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Committed(t.Context()); !errors.Is(err, epochs.ErrDamaged) {
+		t.Errorf("looked at: got %v, want ErrDamaged", err)
+	}
+	p.close(s)
+	if err := r.close(); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	if s, err = p.st.open(t.Context(), "q", false, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Committed(t.Context()); !errors.Is(err, epochs.ErrDamaged) {
+		t.Errorf("got %v, want ErrDamaged", err)
+	}
+	p.close(s)
+	p.stop()
+}

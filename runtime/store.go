@@ -40,7 +40,7 @@ type stores struct {
 
 func openStores(cfg *Config) (*stores, error) {
 	st := &stores{dir: cfg.Dir, cfg: cfg, memory: map[string]*memstore.Disk{}, identities: map[string]identity{}}
-	st.catalog = catalogstore.New(st.openCatalog)
+	st.catalog = catalogstore.NewIn(filepath.Join(cfg.Dir, catalogDir), st.openCatalog)
 	if cfg.Dir == "" {
 		return st, nil
 	}

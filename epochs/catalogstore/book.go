@@ -48,8 +48,13 @@ type book struct {
 	failed error
 }
 
-// openBook reads the log.
-func openBook(ctx context.Context, base epochs.Segments) (*book, error) {
+// openBook reads the log. What it says about damage is on record before any query
+// is opened, unless readOnly.
+func openBook(ctx context.Context, base epochs.Segments, m mark, readOnly bool) (*book, error) {
+	marked, err := m.isSet()
+	if err != nil {
+		return nil, err
+	}
 	records, highest, damage := base.Committed(ctx)
 	if damage != nil && !errors.Is(damage, epochs.ErrDamaged) {
 		return nil, damage
@@ -74,17 +79,24 @@ func openBook(ctx context.Context, base epochs.Segments) (*book, error) {
 	// nothing can follow that.
 	b.prev = max(newest, newestUnreadable(damage))
 	lost := b.replay(list, numbers, records)
-	if highest > newest && epochs.NewestDamage(damage, newest) != nil {
+	if marked || highest > newest && epochs.NewestDamage(damage, newest) != nil {
 		lost = highest // the newest one: whose it was nobody knows
 	}
 	if lost > 0 && (b.damage == nil || b.damage.epoch < lost) {
 		b.kill(b.damage)
 		b.damage = &value{kind: damageKind, epoch: lost}
 	}
-	if gone, ok := errors.AsType[*epochs.LostError](damage); ok {
-		return b, b.accept(ctx, gone)
+	if readOnly {
+		return b, nil
 	}
-	return b, nil
+	if gone, ok := errors.AsType[*epochs.LostError](damage); ok {
+		marked = true
+		err = b.accept(ctx, gone, m)
+	}
+	if err == nil && marked {
+		err = b.record(ctx, m)
+	}
+	return b, err
 }
 
 // newestUnreadable returns the number of the newest record that is there but cannot
@@ -103,18 +115,32 @@ func newestUnreadable(damage error) (newest messages.Epoch) {
 	return newest
 }
 
-// accept goes on without entries that are lost, which the store below must be told.
-// That every query is suspect is on record before any can be written.
-func (b *book) accept(ctx context.Context, gone *epochs.LostError) error {
+// accept goes on without entries that are lost. The store below forgets then that
+// they are; m is set before.
+func (b *book) accept(ctx context.Context, gone *epochs.LostError, m mark) error {
+	if err := m.set(); err != nil {
+		return fmt.Errorf("note that entries are lost: %w", err)
+	}
 	if err := b.base.Rewind(ctx, gone.Have); err != nil {
 		return err
 	}
 	_, highest, err := b.base.Committed(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, epochs.ErrDamaged) { // older ones may be, too
 		return err
 	}
-	b.next = highest + 1
-	return b.write(ctx, nil)
+	b.prev, b.next = gone.Have, highest+1
+	return nil
+}
+
+// record writes that every query is suspect; then m is not needed any more.
+func (b *book) record(ctx context.Context, m mark) error {
+	if err := b.write(ctx, nil); err != nil {
+		return err
+	}
+	if err := m.clear(); err != nil {
+		return fmt.Errorf("remove the note that entries are lost: %w", err)
+	}
+	return nil
 }
 
 // replay applies entries, oldest first, and returns the newest one that is

@@ -16,6 +16,8 @@ import (
 // query must be opened again, and the first one to be reopens the store.
 type Catalog struct {
 	openBase func(context.Context) (epochs.Segments, error)
+	mark     mark
+	readOnly bool
 
 	// io is held while the store below is used. It is taken before mu.
 	io sync.Mutex
@@ -34,9 +36,23 @@ type request struct {
 	done    chan error
 }
 
-// New returns a catalog in the store that open opens. Nothing is opened yet.
-func New(open func(context.Context) (epochs.Segments, error)) *Catalog {
-	return &Catalog{openBase: open, users: map[string]*Query{}}
+// New returns a catalog in the store that open opens, which never says that its
+// newest epoch is lost. Nothing is opened yet.
+func New(open func(context.Context) (epochs.Segments, error)) *Catalog { return NewIn("", open) }
+
+// NewIn is New for a store in a directory. When the store says that its newest
+// epoch is lost, which it may only if it can be rewound, every query is told, be it
+// by another process: until that is on record a file in the directory keeps it.
+func NewIn(dir string, open func(context.Context) (epochs.Segments, error)) *Catalog {
+	return &Catalog{openBase: open, mark: mark{dir}, users: map[string]*Query{}}
+}
+
+// NewReadOnly is NewIn for a store that is open for reading only. Nothing in the
+// directory is changed.
+func NewReadOnly(dir string, open func(context.Context) (epochs.Segments, error)) *Catalog {
+	c := NewIn(dir, open)
+	c.readOnly = true
+	return c
 }
 
 // Open opens the store of a query; the caller closes it. The error wraps
@@ -80,7 +96,7 @@ func (c *Catalog) book(ctx context.Context) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err = openBook(ctx, base)
+	b, err = openBook(ctx, base, c.mark, c.readOnly)
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, errors.Join(err, base.Close()), "open the catalog")
 	}

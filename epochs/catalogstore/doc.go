@@ -2,7 +2,7 @@
 // for queries that have no state: a commit record of a few hundred bytes per epoch
 // does not need a database of its own, with its memory tables, files and syncs.
 //
-//	c := catalogstore.New(func(ctx context.Context) (epochs.Segments, error) { return badgerstore.Open(ctx, dir, opts) })
+//	c := catalogstore.NewIn(dir, func(ctx context.Context) (epochs.Segments, error) { return badgerstore.Open(ctx, dir, opts) })
 //	store, err := c.Open(ctx, "orders") // an epochs.Segments like any other
 //
 // # Layout
@@ -25,7 +25,9 @@
 // What protects the store below protects the catalog: lock, format, checksums and
 // epoch witness. An entry that cannot be read makes every query suspect whose
 // content has not been settled since: it may have lost its newest record. Such a
-// query gets epochs.ErrDamaged until it is rewound or removed.
+// query gets epochs.ErrDamaged until it is rewound or removed. The damage is on
+// record before the store below has forgotten it, first in a file beside that store,
+// then in the log.
 //
 // # Concurrency
 //
