@@ -266,6 +266,7 @@ func (q *queryActor) deploy() (m *deployedMsg) {
 		m.partitions[n] = ps
 		counts[n] = len(ps)
 	}
+	q.reportSources(m.partitions)
 	m.stages = planStages(q.cfg.Graph, counts)
 	for _, n := range q.cfg.Graph.nodes {
 		if n.sink == nil {
@@ -407,8 +408,7 @@ func (q *queryActor) newSource(s *subtask, n *Node, partition string) *sourceHal
 	}
 	for _, st := range q.cfg.From.Sources {
 		if st.Source == n.name && st.Partition == partition {
-			h.offset = append(h.offset, st.Offset...)
-			h.restoredWM, h.rows = st.Watermark, st.Rows
+			h.restore(&st, q)
 		}
 	}
 	return h

@@ -32,7 +32,8 @@ type Source interface {
 	// Traits say what the source promises.
 	Traits() Traits
 	// Partitions lists the partitions, which are read independently. Names are
-	// stable across restarts. It is called once per attempt, before Open.
+	// stable across restarts. It is called before Open, for each attempt and when a
+	// checkpoint is compared with the query.
 	Partitions(ctx context.Context) ([]string, error)
 	// Open starts reading one partition. It may return before a connection
 	// stands; trouble that waiting can cure shows as Status from Read.

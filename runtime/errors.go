@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages/fault"
 	"github.com/streamd-io/streamd/runtime/internal/deploy"
@@ -18,7 +19,7 @@ var ErrStopped = errors.New("the query was stopped")
 // checkpoint: it does not fit the query, is damaged or of a newer version, or going
 // back to an older epoch would repeat rows.
 func Incompatible(err error) bool {
-	for _, why := range []error{deploy.ErrIncompatible, deploy.ErrDuplicates, epochs.ErrDamaged, epochs.ErrNewerFormat} {
+	for _, why := range []error{deploy.ErrIncompatible, connectors.ErrForeignOffset, deploy.ErrDuplicates, epochs.ErrDamaged, epochs.ErrNewerFormat} {
 		if errors.Is(err, why) {
 			return true
 		}

@@ -34,6 +34,7 @@ type step struct {
 	query *prepared // start it
 	print func() string
 	drop  string
+	plan  bool // print is that of EXPLAIN
 }
 
 // prepare parses and checks a script.
@@ -333,16 +334,41 @@ func (s *Session) Validate(ctx context.Context, name, script string) error {
 	return scriptError(name, sc.src, sc.errs)
 }
 
-// ExplainScript describes every query of a script: plan, stages, verdict,
-// guarantee and visibility of each sink with the reason.
+// Outline says what a script holds.
+type Outline struct {
+	Queries []string // the names of the queries that it starts
+	Prints  bool     // it has statements that print: EXPLAIN, SHOW, DESCRIBE
+}
+
+// Outline is Validate that also says what the script holds.
+func (s *Session) Outline(ctx context.Context, name, script string) (Outline, error) {
+	sc := s.prepare(ctx, script)
+	var o Outline
+	for _, q := range sc.queries {
+		o.Queries = append(o.Queries, q.name)
+	}
+	for _, st := range sc.steps {
+		o.Prints = o.Prints || st.print != nil
+	}
+	return o, scriptError(name, sc.src, sc.errs)
+}
+
+// ExplainScript describes every query of a script, those in EXPLAIN included:
+// plan, stages, verdict, guarantee and visibility of each sink with the reason.
+// Of a script without any it returns nothing.
 func (s *Session) ExplainScript(ctx context.Context, name, script string) (string, error) {
 	sc := s.prepare(ctx, script)
 	if err := scriptError(name, sc.src, sc.errs); err != nil {
 		return "", err
 	}
 	out := ""
-	for _, q := range sc.queries {
-		out += q.text + "\n"
+	for _, st := range sc.steps {
+		switch {
+		case st.query != nil:
+			out += st.query.text + "\n"
+		case st.plan:
+			out += st.print()
+		}
 	}
 	return out, nil
 }
@@ -390,7 +416,7 @@ func (s *Session) checkStored(ctx context.Context, p *prepared) (err error) {
 		return err
 	}
 	if g := p.compiled.Graph; g != nil && !s.cfg.AllowDroppedState {
-		if err := deploy.CheckSinks(g, rec); err != nil {
+		if err := deploy.CheckEnds(ctx, g, rec); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 // progress is what has been read. Its JSON form is the offset.
 type progress struct {
 	Done []finished `json:"done"`
+	// Base is the directory that names are relative to; "" in older offsets.
+	Base string `json:"base,omitempty"`
 	// Current is the file being read, At the position of the next record in it, Sum
 	// the checksum of what is before that, and Gen how often the path was given to
 	// another file.
@@ -56,7 +58,12 @@ func newProgress(from connectors.Offset) (*progress, error) {
 
 // encode makes done anew.
 func (p *progress) encode() error {
-	p.done = append(p.done[:0], `{"done":[`...)
+	p.done = p.done[:0]
+	if base, err := json.Marshal(p.Base); err == nil && p.Base != "" { // a string can be encoded
+		p.done = append(append(append(p.done, `{"base":`...), base...), `,"done":[`...)
+	} else {
+		p.done = append(p.done, `{"done":[`...)
+	}
 	for i := range p.Done {
 		if err := p.encodeOne(i); err != nil {
 			return err

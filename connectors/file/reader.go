@@ -66,6 +66,13 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 	if err != nil {
 		return nil, err
 	}
+	if err := own.checkBase(p); err != nil {
+		return nil, err
+	}
+	p.Base = own.base
+	if err := p.encode(); err != nil {
+		return nil, err
+	}
 	r := &reader{s: &own, progress: p, bounded: q.Bounded, maxRows: max(q.MaxRows, 1)}
 	files, err := own.list()
 	if err != nil {

@@ -109,6 +109,39 @@ func (s *source) Partitions(context.Context) ([]string, error) {
 	return []string{partitionName}, nil
 }
 
+// CheckOffset implements connectors.OffsetChecker.
+func (s *source) CheckOffset(_ string, from connectors.Offset) error {
+	own := *s
+	p, err := newProgress(from)
+	if err != nil || own.locate() != nil {
+		return nil //nolint:nilerr // Open says what is wrong with them
+	}
+	return own.checkBase(p)
+}
+
+// checkBase compares the directory with that of an offset. One that was moved has
+// the files that were read; in another one everything would count as unread.
+func (s *source) checkBase(p *progress) error {
+	known := len(p.Done)
+	if p.Current != nil {
+		known++
+	}
+	if p.Base == "" || p.Base == s.base || known == 0 {
+		return nil
+	}
+	for _, f := range p.Done {
+		if _, err := os.Stat(s.pathOf(f.Name)); err == nil {
+			return nil
+		}
+	}
+	if p.Current != nil {
+		if _, err := os.Stat(s.pathOf(p.Current.Name)); err == nil {
+			return nil
+		}
+	}
+	return connectors.Foreign("file source: the checkpoint was made with files in %s, none of which is in %s; set the path back", p.Base, s.base)
+}
+
 // found is a file that can be read.
 type found struct {
 	identity

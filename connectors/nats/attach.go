@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -64,12 +65,13 @@ func (r *reader) attach(ctx context.Context) error {
 	if err := r.open(ctx, info, &held); err != nil {
 		return err
 	}
-	if r.pos.NextSeq == 0 && r.src.start.kind == startEarliest && r.feed.pending == 0 {
-		// Nothing up to the end belongs to the partition.
-		r.pos.NextSeq = info.State.LastSeq + 1
+	r.replicated, r.end = replicated(info), info.State.LastSeq
+	r.settled, r.ask, r.lag = !r.replicated, true, 0
+	if r.settled && r.feed.pending == 0 {
+		r.placeEmpty(r.end)
 	}
 	r.wait.reset()
-	r.idle, r.fresh = 0, true
+	r.idle, r.look, r.left = 0, time.Time{}, time.Now()
 	return nil
 }
 
@@ -103,8 +105,8 @@ func (r *reader) place(info *jetstream.StreamInfo, held *holders) error {
 		}
 	case !r.pos.Created.Equal(info.Created):
 		if !r.src.warn {
-			err := fault.New(fault.Config, "stream %s was deleted and re-created at %s; the checkpoint belongs to the one of %s; "+
-				"start the query afresh, or set on_data_loss = 'warn' to read the new stream from its first message",
+			err := connectors.Foreign("stream %s was deleted and re-created at %s; the checkpoint belongs to the one of %s; "+
+				"start the query anew (--fresh), or set on_data_loss = 'warn' to read the new stream from its first message",
 				name, formatCreated(info.Created), formatCreated(r.pos.Created))
 			return fault.WithClass(err, classRecreated)
 		}
@@ -113,8 +115,8 @@ func (r *reader) place(info *jetstream.StreamInfo, held *holders) error {
 		r.receipts.restart(first)
 	case r.pos.NextSeq > next:
 		if !r.src.warn {
-			err := fault.New(fault.Config, "stream %s ends at sequence %d, the checkpoint continues at %d; the stream was restored from an older copy; "+
-				"start the query afresh, or set on_data_loss = 'warn' to go on at the stream's end", name, next-1, r.pos.NextSeq)
+			err := connectors.Foreign("stream %s ends at sequence %d, the checkpoint continues at %d; the stream was restored from an older copy; "+
+				"start the query anew (--fresh), or set on_data_loss = 'warn' to go on at the stream's end", name, next-1, r.pos.NextSeq)
 			return fault.WithClass(err, classBeyondEnd)
 		}
 		r.src.log.Warn("checkpoint lies beyond the end of the stream; going on at its end", "stream", name, "filter", r.filter, "position", r.pos.NextSeq, "end", next)

@@ -149,6 +149,26 @@ func (s *source) Partitions(context.Context) ([]string, error) {
 	return slices.Clone(s.partitions), nil
 }
 
+// CheckOffset implements connectors.OffsetChecker: the name of a partition does not
+// tell the stream.
+func (s *source) CheckOffset(partition string, from connectors.Offset) error {
+	if s.core {
+		return nil // nothing is read again there
+	}
+	p, err := parsePosition(from)
+	if err != nil {
+		return nil //nolint:nilerr // Open says what is wrong with the text
+	}
+	if partition == everything {
+		partition = ""
+	}
+	if p.Stream != s.stream.name || p.Filter != partition {
+		return connectors.Foreign("the checkpoint holds a position in stream %s with filter %q, the query now reads stream %s with filter %q; set it back",
+			p.Stream, p.Filter, s.stream.name, partition)
+	}
+	return nil
+}
+
 // Open returns a reader that connects in its first Read.
 func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.Reader, error) {
 	if !slices.Contains(s.partitions, q.Partition) {
@@ -175,9 +195,8 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 		if err != nil {
 			return nil, err
 		}
-		if p.Stream != s.stream.name || p.Filter != r.filter {
-			return nil, fault.New(fault.Config, "checkpoint holds a position in stream %s with filter %q, the query now reads stream %s with filter %q; start it afresh",
-				p.Stream, p.Filter, s.stream.name, r.filter)
+		if err := s.CheckOffset(q.Partition, q.From); err != nil {
+			return nil, err
 		}
 		r.pos = p
 		r.receipts.durable, r.receipts.created = p.NextSeq, p.Created

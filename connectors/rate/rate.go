@@ -102,8 +102,8 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 		if err := json.Unmarshal(q.From, &r.at); err != nil {
 			return nil, fault.Wrap(fault.Config, err, "rate source: partition %d: offset %q", p, q.From)
 		}
-		if r.at.Partitions != s.partitions {
-			return nil, fault.New(fault.Config, "rate source: the checkpoint was made with partitions = %d, not %d; set it back, or start the query afresh", r.at.Partitions, s.partitions)
+		if err := s.CheckOffset(q.Partition, q.From); err != nil {
+			return nil, err
 		}
 		if r.at.Start < 0 || r.at.Start > math.MaxInt64/4 || r.at.Next > math.MaxInt64/s.partitions {
 			return nil, fault.New(fault.Config, "rate source: partition %d: offset %q is beyond all times", p, q.From)
@@ -114,6 +114,19 @@ func (s *source) Open(_ context.Context, q connectors.ReadRequest) (connectors.R
 		r.end = r.firstAfter(r.now())
 	}
 	return r, nil
+}
+
+// CheckOffset implements connectors.OffsetChecker: with another number of partitions
+// each has other rows.
+func (s *source) CheckOffset(_ string, from connectors.Offset) error {
+	var at offset
+	if err := json.Unmarshal(from, &at); err != nil {
+		return nil //nolint:nilerr // Open says what is wrong with the text
+	}
+	if at.Partitions != s.partitions {
+		return connectors.Foreign("rate source: the checkpoint was made with partitions = %d, not %d; set it back", at.Partitions, s.partitions)
+	}
+	return nil
 }
 
 func (s *source) start() int64 {

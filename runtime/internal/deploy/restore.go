@@ -150,7 +150,7 @@ func (r *Runner) choose(ctx context.Context, store epochs.Segments, stored []epo
 		return nil, err
 	}
 	// Before anything is given up for a record that the query cannot go on from.
-	if err := r.fits(rec); err != nil {
+	if err := r.fits(ctx, rec); err != nil {
 		return nil, err
 	}
 	if back {
@@ -164,13 +164,13 @@ func (r *Runner) choose(ctx context.Context, store epochs.Segments, stored []epo
 }
 
 // fits returns why the query cannot go on from a record.
-func (r *Runner) fits(rec *epochs.Record) error {
+func (r *Runner) fits(ctx context.Context, rec *epochs.Record) error {
 	if !r.cfg.Attempt.AllowDroppedState {
 		g, err := r.cfg.Graph()
 		if err != nil {
 			return err
 		}
-		if err := CheckSinks(g, rec); err != nil {
+		if err := CheckEnds(ctx, g, rec); err != nil {
 			return err
 		}
 	}
@@ -189,10 +189,14 @@ func CheckPlan(check func(old epochs.Plan) error, rec *epochs.Record) error {
 	return nil
 }
 
-// CheckSinks looks for rows that only a sink which the graph does not have could
-// publish; the error wraps ErrIncompatible.
-func CheckSinks(g *actors.Graph, rec *epochs.Record) error {
+// CheckEnds looks for rows that only a sink which the graph does not have could
+// publish, and for sources that took the place of others; the error wraps
+// ErrIncompatible.
+func CheckEnds(ctx context.Context, g *actors.Graph, rec *epochs.Record) error {
 	if err := actors.Unpublished(g, rec); err != nil {
+		return incompatible(err, rec)
+	}
+	if err := actors.ChangedSources(ctx, g, rec); err != nil {
 		return incompatible(err, rec)
 	}
 	return nil
