@@ -91,6 +91,11 @@ func (b *Batch) oversized() bool {
 }
 
 func (c *Column) oversized() bool {
+	for i := range c.children {
+		if c.children[i].oversized() {
+			return true
+		}
+	}
 	room := c.limit
 	return room > smallRoom && room != math.MaxInt && c.n < room/roomy || cap(c.data) > smallData && len(c.data) < cap(c.data)/roomy
 }

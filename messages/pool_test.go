@@ -43,6 +43,27 @@ func TestPoolForgetsABurst(t *testing.T) {
 	}
 }
 
+// TestPoolForgetsLongElements: what nested columns hold counts, too.
+func TestPoolForgetsLongElements(t *testing.T) {
+	b := NewPool(NewSchema(Field{"l", ArrayType(T(String))})).Get()
+	use := func(value string) bool {
+		c := b.Own(0)
+		c.reset(&b.schema.Fields[0].Type)
+		c.Child(0).AppendString(value)
+		c.CloseList()
+		return b.oversized()
+	}
+	if use(strings.Repeat("a", 1<<20)) {
+		t.Fatal("given up when it was used")
+	}
+	for range idleUses - 1 {
+		use("a")
+	}
+	if !use("a") {
+		t.Errorf("kept after %d uses for one byte", idleUses)
+	}
+}
+
 // TestPoolKeepsWhatIsUsedNowAndThen: batches of changing size are not made anew.
 func TestPoolKeepsWhatIsUsedNowAndThen(t *testing.T) {
 	pool := NewPool(NewSchema(Field{"n", T(BigInt)}))

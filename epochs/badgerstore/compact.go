@@ -4,32 +4,52 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
 	// neverStall is a number of them at which Badger would hold writes back: a
 	// compaction that is put off must not.
 	neverStall = 1 << 20
-	// probes is how many files a compaction makes at a time, and probeSize at least
-	// the size of each.
+	// probes is how many files beyond the number of tables a compaction may make,
+	// and probeSize at least the size of each.
 	probes      = 4
 	probeSize   = 1 << 20
 	probePrefix = "probe-"
 )
 
 // compact merges a flushed memory table, if there is one, with the others; only
-// that makes garbage in the value log known. Badger's own compactors are not used:
-// in 4.9.6 a compaction that cannot create its table, as with a limit for the size
-// of files, counts as done and gives up the tables it has read. So it is tried
-// before whether files can be made; if not, the tables stay as they are until the
-// next commit.
+// that makes garbage in the value log known. Badger's own compactors are not used,
+// for two faults of 4.9.6:
+//
+// A compaction that cannot create one of its tables, as with a limit for the size
+// or the number of files, counts as done and gives up the tables it has read. So
+// it is tried before whether that many files can be made; if not, the tables stay
+// as they are until the next commit. Afterwards sweep looks whether all is there.
+//
+// A collection of the value log writes values again whose deletion is not compacted
+// yet. A compaction of the deletion alone, when what was written again is still in
+// memory, brings them back. So nothing is compacted before the memory table of
+// that time is flushed; what comes back all the same is swept away.
 func (s *Store) compact() {
 	if levels := s.db.Levels(); levels[0].NumTables == 0 || levels[0].NumTables == len(s.db.Tables()) && levels[0].NumTables == 1 {
 		return
 	}
-	err := probeFiles(s.dbDir)
+	flushed, err := s.flushed(s.gc.moved)
+	if err == nil && !flushed {
+		return
+	}
+	if err == nil {
+		err = probeFiles(s.dbDir, len(s.db.Tables())+probes)
+	}
 	if err == nil {
 		err = s.db.Flatten(1)
+	}
+	if err == nil {
+		err = s.sweep()
 	}
 	switch {
 	case err == nil:
@@ -40,24 +60,64 @@ func (s *Store) compact() {
 	}
 }
 
-// probeFiles makes files like those of a compaction, and removes them.
-func probeFiles(dir string) error {
-	var files []*os.File
+// probeFiles makes n files like those of a compaction, maps them into memory, and
+// removes them.
+func probeFiles(dir string, n int) error {
+	var undo []func() error
 	var err error
-	for range probes {
+	for range n {
 		var f *os.File
 		if f, err = os.CreateTemp(dir, probePrefix+"*"); err != nil {
 			break
 		}
-		files = append(files, f)
+		undo = append(undo, f.Close, func() error { return os.Remove(f.Name()) })
 		if err = f.Truncate(probeSize); err != nil {
 			break
 		}
+		var mapped []byte
+		if mapped, err = unix.Mmap(int(f.Fd()), 0, probeSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+			break
+		}
+		undo = append(undo, func() error { return unix.Munmap(mapped) })
 	}
-	for _, f := range files {
-		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	for _, f := range undo {
+		err = errors.Join(err, f())
 	}
 	return err
+}
+
+// memTables returns the numbers of the memory tables that are not flushed, the
+// current one last.
+func memTables(dir string) ([]uint64, error) {
+	entries, err := os.ReadDir(dir) // sorted, and the numbers have leading zeros
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".mem")
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, nil
+}
+
+// flushed reports whether the memory tables up to the number are in tables.
+func (s *Store) flushed(number uint64) (bool, error) {
+	tables, err := memTables(s.dbDir)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range tables {
+		if n <= number {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // memTableSizeOf returns the size of memory table that the logs in a directory fit

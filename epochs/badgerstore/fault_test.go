@@ -4,10 +4,13 @@ package badgerstore_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/badgerstore"
+	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
@@ -53,5 +56,42 @@ func TestAFailedWriteLeavesTheStoreToBeReopened(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestNumbersOfLostEpochsStayUsed: a process that dies while it accepts that epochs are
+// lost does not make their numbers free.
+func TestNumbersOfLostEpochsStayUsed(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, badgerstore.Options{})
+	for e := messages.Epoch(1); e <= 8; e++ {
+		ok(t, s.Commit(t.Context(), e-1, e, []byte("record")))
+	}
+	ok(t, s.Commit(t.Context(), 8, 10, []byte("record")))
+	witness, err := os.ReadFile(filepath.Join(dir, "EPOCH"))
+	ok(t, err)
+	ok(t, s.Rewind(t.Context(), 8))
+	mustClose(t, s)
+
+	// Of an older copy of the directory, which knows nothing of epoch 10.
+	dir = t.TempDir()
+	s = mustOpen(t, dir, badgerstore.Options{})
+	for e := messages.Epoch(1); e <= 8; e++ {
+		ok(t, s.Commit(t.Context(), e-1, e, []byte("record")))
+	}
+	mustClose(t, s)
+	ok(t, os.WriteFile(filepath.Join(dir, "EPOCH"), witness, 0o600))
+	s = mustOpen(t, dir, badgerstore.Options{AllowLost: true})
+	ok(t, fault.Set("epochs/rewind/witnessed=error"))
+	defer fault.Reset()
+	if err := s.Rewind(t.Context(), 8); err == nil {
+		t.Fatal("the fault did not strike")
+	}
+	fault.Reset()
+	mustClose(t, s)
+	s = mustOpen(t, dir, badgerstore.Options{AllowLost: true})
+	defer mustClose(t, s)
+	if _, highest, err := s.Committed(t.Context()); err != nil || highest < 10 {
+		t.Errorf("the highest epoch is %d (%v), so that 9 and 10 are used again", highest, err)
 	}
 }

@@ -25,7 +25,10 @@ type collector struct {
 	signal chan struct{}
 	quit   chan struct{}
 	done   chan struct{}
-	putOff bool // the last compaction was; used by the goroutine only
+	// For the goroutine only: whether the last compaction was put off, and the
+	// newest memory table at the end of the last collection.
+	putOff bool
+	moved  uint64
 }
 
 func (c *collector) start(s *Store) {
@@ -81,13 +84,28 @@ func (c *collector) collect(s *Store) {
 		if values <= max(gcFactor*live, gcFloor) {
 			return
 		}
-		err = s.db.RunValueLogGC(gcDiscard)
+		// On a full disk a write through a memory map would end the process.
+		if err = checkSpace(s.dir, min(s.minFree, openSpace)); err == nil {
+			err = s.db.RunValueLogGC(gcDiscard)
+			err = errors.Join(err, s.noteMoved())
+		}
 		if errors.Is(err, badger.ErrNoRewrite) {
-			return
+			err = s.flush()
+		} else if err == nil {
+			continue
 		}
 		if err != nil {
 			s.log.Warn("collect the checkpoint's value log", "err", err)
-			return
 		}
+		return
 	}
+}
+
+// noteMoved notes which memory tables may hold what a collection has moved.
+func (s *Store) noteMoved() error {
+	tables, err := memTables(s.dbDir)
+	if len(tables) > 0 {
+		s.gc.moved = tables[len(tables)-1]
+	}
+	return err
 }

@@ -95,12 +95,15 @@ func (x *index) first() bool {
 	return len(x.records) == 1 && x.records[0].err == nil && x.records[0].prev == 0
 }
 
-// gaps returns the spans of epochs that were never committed.
+// gaps returns the spans of epochs that were never committed, of which the newest
+// record that can be read knows.
 func (x *index) gaps() []span {
-	if len(x.records) == 0 {
-		return nil
+	for _, r := range slices.Backward(x.records) {
+		if r.err == nil {
+			return r.gaps
+		}
 	}
-	return x.records[len(x.records)-1].gaps
+	return nil
 }
 
 func (x *index) chainID(operator string, group uint16) chainID {

@@ -11,6 +11,7 @@ import (
 
 // The first byte of a key.
 const (
+	fillerPrefix  = 'f' // never there
 	packPrefix    = 'p'
 	recordPrefix  = 'r'
 	segmentPrefix = 's'

@@ -29,6 +29,9 @@ func (s *Store) Load(ctx context.Context, r epochs.LoadRange, f func(epochs.Segm
 		for _, e := range chain {
 			seg := epochs.Segment{SegmentID: epochs.SegmentID{Operator: r.Operator, Group: uint16(group), Epoch: e.epoch}, Base: e.base}
 			seg.Data, err = l.read(e)
+			if err != nil { // the value log may have been rewritten in between
+				seg.Data, err = l.read(e)
+			}
 			if err != nil {
 				if s.dropped(id, e) {
 					continue

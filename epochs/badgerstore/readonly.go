@@ -125,9 +125,14 @@ func flock(f *os.File, dir string) error {
 	return fmt.Errorf("%s is used by process %s; stop that one or choose another directory: %w", dir, strings.TrimSpace(string(owner)), epochs.ErrLocked)
 }
 
+// emptyLog is the size of a value log without values, which Badger cuts and
+// deletes when it opens the database.
+const emptyLog = 20
+
 // copyDatabase makes a database in the directory to that Badger may change
 // without changing the original: tables and all but the newest value log, which
-// are never written again, are linked; the rest is small and copied.
+// are never written again unless they are empty, are linked; the rest is small and
+// copied.
 func copyDatabase(from, to string) error {
 	from, err := filepath.Abs(from)
 	if err != nil {
@@ -157,7 +162,7 @@ func copyDatabase(from, to string) error {
 		}
 		n, isLog := logNumber(f.Name())
 		src, dst := filepath.Join(from, f.Name()), filepath.Join(to, f.Name())
-		if filepath.Ext(f.Name()) == ".sst" || isLog && n < newest {
+		if filepath.Ext(f.Name()) == ".sst" || isLog && n < newest && info.Size() > emptyLog {
 			err = os.Symlink(src, dst)
 		} else {
 			err = copyFile(src, dst)

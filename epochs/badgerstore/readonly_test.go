@@ -38,6 +38,11 @@ func TestReadingOnlyChangesNothing(t *testing.T) {
 		"empty logs": func(t *testing.T, dir string) {
 			ok(t, os.WriteFile(filepath.Join(dir, "db", "000001.vlog"), nil, 0o600))
 		},
+		"logs without values": func(t *testing.T, dir string) {
+			for range 3 {
+				mustClose(t, mustOpen(t, dir, badgerstore.Options{}))
+			}
+		},
 		"a witness of an older epoch": func(t *testing.T, dir string) { ok(t, os.Remove(filepath.Join(dir, "EPOCH"))) },
 		"no lock file":                func(t *testing.T, dir string) { ok(t, os.Remove(filepath.Join(dir, "lock"))) },
 	} {

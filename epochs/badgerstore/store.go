@@ -90,7 +90,7 @@ type Store struct {
 	lost *epochs.LostError
 	// epochBytes were put for epoch numberEpoch, lastBytes for the one before.
 	epochBytes, lastBytes int64
-	// totalBytes were put since Open.
+	// totalBytes of segments and records were written since Open.
 	totalBytes int64
 
 	gc collector
@@ -173,6 +173,9 @@ func (s *Store) openDB(ctx context.Context, opts Options) error {
 	}
 	s.log.Warn("opening a checkpoint although newer epochs are missing", "epoch", s.lost.Have, "error", s.lost)
 	s.x.highest = max(s.x.highest, usedBy(s.lost, s.x.highest))
+	if err := s.keepVersion(s.x.highest); err != nil {
+		return err
+	}
 	s.lost = nil
 	return s.setWitness(s.x.newest())
 }
@@ -205,6 +208,9 @@ func (s *Store) badgerOptions() badger.Options {
 // a panic, or in the log only.
 func (s *Store) openBadger(bo badger.Options) (err error) {
 	if bo.MemTableSize, err = memTableSizeOf(bo.Dir); err != nil {
+		return err
+	}
+	if err := s.noteMoved(); err != nil { // the process before may have collected
 		return err
 	}
 	defer func() {
@@ -388,7 +394,7 @@ func (s *Store) checkUnchanged(want messages.Epoch) error {
 	return nil
 }
 
-// written returns the bytes of segments put since Open.
+// written returns the bytes of segments and records written since Open.
 func (s *Store) written() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -410,11 +416,12 @@ func (s *Store) Size() int64 {
 // value log.
 func (s *Store) Close() error {
 	s.write.Lock()
-	defer s.write.Unlock()
-	if s.closed {
+	closed := s.closed
+	s.closed = true
+	s.write.Unlock() // the collector may want to write
+	if closed {
 		return nil
 	}
-	s.closed = true
 	s.gc.stop()
 	if err := s.release(); err != nil {
 		return fmt.Errorf("close checkpoint: %w", err)

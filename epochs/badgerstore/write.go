@@ -250,6 +250,7 @@ func (s *Store) commit(e messages.Epoch, r storedRecord) error {
 	s.x.records = append(s.x.records, indexedRecord{epoch: e, prev: r.prev, gaps: r.gaps, size: int64(len(value))})
 	s.x.highest = max(s.x.highest, e)
 	s.x.live += int64(len(value))
+	s.totalBytes += int64(len(value))
 	if e > r.prev+1 {
 		skipped := span{r.prev + 1, e - 1}
 		s.x.remove(func(x entry) bool { return within([]span{skipped}, x.epoch) })
@@ -352,7 +353,15 @@ func (s *Store) Rewind(ctx context.Context, to messages.Epoch) error {
 }
 
 func (s *Store) rewind(to, version messages.Epoch) error {
+	if s.lost != nil { // the witness is all that knows which epochs there have been
+		if err := s.keepVersion(version); err != nil {
+			return err
+		}
+	}
 	if err := s.setWitness(to); err != nil {
+		return err
+	}
+	if err := fault.Inject("epochs/rewind/witnessed"); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -367,8 +376,7 @@ func (s *Store) rewind(to, version messages.Epoch) error {
 	slices.Reverse(s.x.deadRecords)
 	s.mu.Unlock()
 	for {
-		// Deleting what never was keeps the version: the numbers below stay used.
-		if err := s.transact(version, func(txn *badger.Txn) error { return txn.Delete([]byte("version")) }); err != nil {
+		if err := s.keepVersion(version); err != nil {
 			return err
 		}
 		s.mu.RLock()
@@ -378,6 +386,12 @@ func (s *Store) rewind(to, version messages.Epoch) error {
 			return nil
 		}
 	}
+}
+
+// keepVersion makes the numbers up to version used for ever: deleting what never
+// was keeps it.
+func (s *Store) keepVersion(version messages.Epoch) error {
+	return s.transact(version, func(txn *badger.Txn) error { return txn.Delete([]byte("version")) })
 }
 
 // Drop implements epochs.Segments. What it forgets is deleted together with the
