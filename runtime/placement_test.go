@@ -195,6 +195,24 @@ func TestADroppedQueryIsForgottenInTheCatalog(t *testing.T) {
 	p.stop()
 }
 
+// TestAQueryWhoseDirectoryIsGoneIsDroppedFromTheCatalog: what is to begin anew does
+// not go on from what the catalog still has.
+func TestAQueryWhoseDirectoryIsGoneIsDroppedFromTheCatalog(t *testing.T) {
+	p := &placed{T: t, dir: t.TempDir()}
+	p.start()
+	s := p.open(true)
+	p.commit(s, 0, 1)
+	p.close(s)
+	if err := os.RemoveAll(p.st.path("q")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.st.drop("q"); err != nil {
+		t.Fatal(err)
+	}
+	p.close(p.open(true))
+	p.stop()
+}
+
 func TestDamageOfTheCatalogIsNamed(t *testing.T) {
 	p := &placed{T: t, dir: t.TempDir()}
 	p.start()

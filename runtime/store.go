@@ -26,6 +26,7 @@ type stores struct {
 	lock    *os.File
 	cfg     *Config
 	catalog *catalogstore.Catalog
+	only    *Checkpoints // of a session that only reads
 	// reopened: the catalog's store has been opened once. The catalog guards it.
 	reopened bool
 	// onStep, if not nil, interrupts moves; for tests.
@@ -43,6 +44,11 @@ func openStores(cfg *Config) (*stores, error) {
 	st.catalog = catalogstore.NewIn(filepath.Join(cfg.Dir, catalogDir), st.openCatalog)
 	if cfg.Dir == "" {
 		return st, nil
+	}
+	if cfg.ReadOnly {
+		c, err := OpenCheckpoints(cfg.Dir)
+		st.only = c
+		return st, err
 	}
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "queries"), 0o700); err != nil {
 		return nil, fault.Wrap(fault.Config, err, "checkpoint directory")
@@ -79,14 +85,24 @@ func (st *stores) finishDrops() error {
 
 // finishDrop removes what is left of a query whose directory has been set aside.
 func (st *stores) finishDrop(query string) error {
-	aside := filepath.Join(st.dir, "queries", droppedPrefix+queryDir(query))
-	if there, err := isThere(aside); err != nil || !there {
+	if there, err := isThere(st.aside(query)); err != nil || !there {
 		return err
 	}
+	return st.erase(query)
+}
+
+// erase removes a query from the catalog and then its directory, which has been set
+// aside if there was one.
+func (st *stores) erase(query string) error {
 	if err := st.forget(context.Background(), query); err != nil {
 		return err
 	}
-	return os.RemoveAll(aside)
+	return os.RemoveAll(st.aside(query))
+}
+
+// aside is where the directory of a query is while it is being removed.
+func (st *stores) aside(query string) string {
+	return filepath.Join(st.dir, "queries", droppedPrefix+queryDir(query))
 }
 
 // lockDir takes the lock of a checkpoint directory and writes the pid into it.
@@ -135,6 +151,9 @@ func flockDir(f *os.File, dir, advice string) error {
 }
 
 func (st *stores) close() error {
+	if st.only != nil {
+		return st.only.Close()
+	}
 	if st.lock == nil {
 		return nil
 	}
@@ -249,9 +268,8 @@ func (st *stores) drop(query string) error {
 	if st.dir == "" {
 		return nil
 	}
-	gone := filepath.Join(st.dir, "queries", droppedPrefix+queryDir(query))
-	if err := os.Rename(st.path(query), gone); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Rename(st.path(query), st.aside(query)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return st.finishDrop(query)
+	return st.erase(query) // the catalog may have records of a query without a directory
 }
