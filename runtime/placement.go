@@ -55,6 +55,9 @@ func (st *stores) openStored(ctx context.Context, query string) (epochs.Segments
 	if st.dir == "" {
 		return st.open(ctx, query, false, false)
 	}
+	if st.only != nil {
+		return st.only.from.open(ctx, query)
+	}
 	own := filepath.Join(st.path(query), ownDir)
 	exists, err := isThere(own)
 	switch {
@@ -205,15 +208,9 @@ func (st *stores) retire(own string) error {
 
 // moveToOwn opens a store of the query's own, with what the catalog holds of it.
 func (st *stores) moveToOwn(ctx context.Context, query, own string) (epochs.Segments, error) {
-	started, err := isThere(filepath.Join(st.path(query), identityName))
+	known, err := isThere(filepath.Join(st.dir, catalogDir))
 	if err != nil {
-		return nil, fault.Wrap(fault.Config, err, "look for the query's identity")
-	}
-	known := false
-	if started {
-		if known, err = isThere(filepath.Join(st.dir, catalogDir)); err != nil {
-			return nil, fault.Wrap(fault.Config, err, "look for the shared checkpoint")
-		}
+		return nil, fault.Wrap(fault.Config, err, "look for the shared checkpoint")
 	}
 	if known {
 		if err := st.copyToOwn(ctx, query, own); err != nil {

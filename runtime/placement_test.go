@@ -213,6 +213,29 @@ func TestAQueryWhoseDirectoryIsGoneIsDroppedFromTheCatalog(t *testing.T) {
 	p.stop()
 }
 
+// TestALostIdentityDoesNotHideWhatTheCatalogHas: a query that gains state goes on
+// from its records there.
+func TestALostIdentityDoesNotHideWhatTheCatalogHas(t *testing.T) {
+	p := &placed{T: t, dir: t.TempDir()}
+	p.start()
+	s := p.open(true)
+	p.commit(s, 0, 1)
+	p.close(s)
+	if err := os.Remove(filepath.Join(p.st.path("q"), identityName)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.st.open(t.Context(), "q", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := s.Committed(t.Context())
+	if err != nil || len(list) != 1 || list[0].Epoch != 1 || !p.own() {
+		t.Errorf("the checkpoint has the records %v (%v), want that of epoch 1", list, err)
+	}
+	p.close(s)
+	p.stop()
+}
+
 func TestDamageOfTheCatalogIsNamed(t *testing.T) {
 	p := &placed{T: t, dir: t.TempDir()}
 	p.start()
