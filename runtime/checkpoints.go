@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,7 +58,7 @@ type CheckpointEpoch struct {
 func OpenCheckpoints(dir string) (*Checkpoints, error) {
 	if _, err := os.Stat(filepath.Join(dir, "queries")); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fault.New(fault.Config, "%s holds no checkpoints: it has no folder called queries", dir)
+			return nil, fault.New(fault.Config, "%s holds no checkpoints: it has no folder called queries; name the directory that was given as --dir", dir)
 		}
 		return nil, fault.Wrap(fault.Config, err, "checkpoint directory")
 	}
@@ -68,7 +69,7 @@ func OpenCheckpoints(dir string) (*Checkpoints, error) {
 	case err != nil:
 		return nil, fault.Wrap(fault.Config, err, "lock the checkpoint directory")
 	default:
-		if err := flockDir(f, dir, "stop it first"); err != nil {
+		if err := flockDir(f, dir, "stop it first, or look at a copy of the directory"); err != nil {
 			return nil, err
 		}
 		c.lock = f
@@ -277,7 +278,7 @@ func (c *Checkpoints) Inspect(ctx context.Context, query string, epoch uint64) (
 	case epoch == 0:
 		return nil, fault.New(fault.Config, "query %s has committed no epoch", query)
 	}
-	return nil, fault.New(fault.Config, "query %s: epoch %d is not retained (retained: %v)", query, epoch, kept)
+	return nil, fault.New(fault.Config, "query %s: epoch %d is not retained (retained: %s)", query, epoch, strings.Trim(strings.ReplaceAll(fmt.Sprint(kept), " ", ", "), "[]"))
 }
 
 func detail(r sizedRecord, kept []uint64) *CheckpointDetail {

@@ -18,6 +18,9 @@ type Config struct {
 	// Dir is the directory for checkpoints, made if it does not exist. Empty
 	// means that checkpoints are kept in memory and end with the session.
 	Dir string
+	// ReadOnly opens Dir for ValidateAgainst alone: nothing is written to it, and no
+	// query can start.
+	ReadOnly bool
 	// Connectors and Formats are what CREATE SOURCE and CREATE SINK can use.
 	Connectors []connectors.Connector
 	Formats    []format.Format

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -249,14 +250,33 @@ func (sc *script) drop(st *sql.Drop) {
 		found = c.views[key(name)] != nil
 		delete(c.views, key(name))
 	default:
-		found = sc.s.Query(name) != nil
-		if found {
-			sc.steps = append(sc.steps, step{drop: name})
-		}
+		found = sc.dropQuery(name)
 	}
 	if !found && !st.IfExists {
-		sc.fail(configError(st.Name.Span, classUnknown, "there is no %s", describeObject(st.Kind, name)))
+		e := configError(st.Name.Span, classUnknown, "there is no %s", describeObject(st.Kind, name))
+		if st.Kind == sql.QueryObject {
+			e.Hint = "neither this script nor the checkpoint directory has it; DROP QUERY IF EXISTS lets that pass"
+		}
+		sc.fail(e)
 	}
+}
+
+// dropQuery adds the end of a query: one of this script, which does not start then,
+// one of the session, or one that only has a checkpoint.
+func (sc *script) dropQuery(name string) (found bool) {
+	stored, err := sc.s.Stored()
+	if err != nil {
+		sc.fail(configError(sql.Span{}, classOption, "DROP QUERY %s: the checkpoints cannot be listed: %v", name, err))
+		return true
+	}
+	before := len(sc.queries)
+	sc.queries = slices.DeleteFunc(sc.queries, func(q *prepared) bool { return q.name == name })
+	sc.steps = slices.DeleteFunc(sc.steps, func(st step) bool { return st.query != nil && st.query.name == name })
+	if len(sc.queries) == before && sc.s.Query(name) == nil && !slices.Contains(stored, name) {
+		return false
+	}
+	sc.steps = append(sc.steps, step{drop: name})
+	return true
 }
 
 func describeObject(k sql.ObjectKind, name string) string {
@@ -320,10 +340,12 @@ func (s *Session) applyDefinitions(ctx context.Context, name, text string) (*scr
 // dropNow stops a query and removes it with its checkpoint. That it has failed,
 // before or while it drains, does not keep it.
 func (s *Session) dropNow(ctx context.Context, name string) error {
-	if q := s.Query(name); q != nil {
-		if err := q.Stop(ctx); err != nil && ctx.Err() != nil {
-			return err
-		}
+	q := s.Query(name)
+	if q == nil { // it has not been started
+		return s.Fresh(name)
+	}
+	if err := q.Stop(ctx); err != nil && ctx.Err() != nil {
+		return err
 	}
 	return s.Drop(name)
 }
@@ -399,6 +421,9 @@ func (s *Session) ValidateAgainst(ctx context.Context, name, script string) erro
 // checkStored compares a query with the newest record of its checkpoint.
 func (s *Session) checkStored(ctx context.Context, p *prepared) (err error) {
 	store, err := s.stores.openStored(ctx, p.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it never got as far as its first epoch
+	}
 	if err != nil {
 		return err
 	}

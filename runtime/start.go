@@ -165,6 +165,9 @@ func (s *Session) startPrepared(p *prepared) (*Query, error) {
 	if s.closed {
 		return nil, errClosed
 	}
+	if s.cfg.ReadOnly {
+		return nil, fault.New(fault.Config, "query %q cannot start: the session only reads checkpoints", p.name)
+	}
 	if old := s.find(p.name); old != nil {
 		if !old.runner.State().Over() {
 			return nil, fault.New(fault.Config, "query %q is running already", p.name)

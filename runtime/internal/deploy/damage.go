@@ -84,7 +84,7 @@ func (c *candidates) list() string {
 func (r *Runner) asked(ctx context.Context, store epochs.Segments, c *candidates) (rec *epochs.Record, back bool, err error) {
 	want := r.cfg.RestoreEpoch
 	if rec = c.find(want); rec == nil {
-		return nil, false, fault.New(fault.Config, "epoch %d is not retained (retained: %s)", want, c.list())
+		return nil, false, fault.Wrap(fault.Config, ErrIncompatible, "epoch %d is not retained (retained: %s)", want, c.list())
 	}
 	if !c.newer(want) {
 		return rec, false, nil
