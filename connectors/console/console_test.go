@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +23,7 @@ import (
 func newSink(t testing.TB, out interface{ Write([]byte) (int, error) }, keyValues ...string) connectors.Sink {
 	t.Helper()
 	c := console.Connector()
-	s, err := c.Sink(t.Context(), connectors.SinkConfig{Options: connectortest.Options(t, c.SinkOptions, keyValues...), Env: connectors.Env{Stdout: out}})
+	s, err := c.Sink(t.Context(), connectors.SinkConfig{Options: connectortest.Options(t, c.SinkOptions, keyValues...), Env: connectors.Env{Stdout: out, Clock: connectortest.NewClock(time.Time{})}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +62,7 @@ func TestTables(t *testing.T) {
 		batches func(t *testing.T) []*messages.Batch
 		want    string
 	}{
-		{"rows as they come", nil, func(t *testing.T) []*messages.Batch {
+		{"rows of an epoch in one table", nil, func(t *testing.T) []*messages.Batch {
 			return []*messages.Batch{
 				batch(t, wordCount, 0, nil, []any{"cat", 1}, []any{"a word that is too long", nil}),
 				batch(t, wordCount, 0, nil),
@@ -71,13 +73,8 @@ func TestTables(t *testing.T) {
 +--------------------+-----+
 |                 cat|    1|
 |a word that is to...| NULL|
+|     owl\n\u001B[31m|    2|
 +--------------------+-----+
-
-` + head + `+---------------+-----+
-|           word|count|
-+---------------+-----+
-|owl\n\u001B[31m|    2|
-+---------------+-----+
 
 `},
 		{"not truncated and limited", []string{"truncate", "false", "num_rows", "1"}, func(t *testing.T) []*messages.Batch {
@@ -169,13 +166,107 @@ func TestValuesLookAsInSpark(t *testing.T) {
 	}
 }
 
-type closedPipe struct{}
+// tables is an output that hands over table by table.
+type tables chan string
 
-func (closedPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+func (c tables) Write(b []byte) (int, error) {
+	c <- string(b)
+	return len(b), nil
+}
+
+// rowsOf are the rows of a printed table, without frame and header.
+func rowsOf(table string) string {
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	return strings.Join(lines[6:len(lines)-1], " ")
+}
+
+func TestTablesAreNotPrintedForEveryRow(t *testing.T) {
+	clock := connectortest.NewClock(time.Time{})
+	out := make(tables, 10)
+	s, err := console.Connector().Sink(t.Context(), connectors.SinkConfig{
+		Options: connectortest.Options(t, console.Connector().SinkOptions, "num_rows", "2"), Env: connectors.Env{Stdout: out, Clock: clock},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Open(t.Context(), connectors.WriteRequest{Query: "words", Schema: wordCount, KeyColumns: []int{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Recover(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.Writer(t.Context(), 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(rows ...[]any) {
+		t.Helper()
+		if err := w.Write(t.Context(), batch(t, wordCount, 0, nil, rows...), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut := func(e messages.Epoch) {
+		t.Helper()
+		if _, err := w.Cut(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	silent := func(when string) {
+		t.Helper()
+		if len(out) > 0 {
+			t.Fatalf("%s: a table was printed:\n%s", when, <-out)
+		}
+	}
+	want := func(when, rows string) {
+		t.Helper()
+		if got := <-out; !strings.Contains(rowsOf(got), rows) {
+			t.Errorf("%s: got\n%swant %s", when, got, rows)
+		}
+	}
+	write([]any{"a", 1})
+	silent("at once")
+	clock.Advance(50 * time.Millisecond)
+	want("after a quiet time", "|   a|    1|")
+	for i := range 100 { // the same group again and again
+		write([]any{"a", i}, []any{"b", 1})
+	}
+	clock.Advance(50 * time.Millisecond)
+	silent("soon after the table before")
+	clock.Advance(450 * time.Millisecond)
+	want("of a busy query", "|   a|   99| |   b|    1|")
+	for i := range 100 {
+		write([]any{"a", i}, []any{"b", i}, []any{"c", i})
+	}
+	cut(1)
+	want("at the end of an epoch", "|   a|   99| |   b|   99| +----+-----+")
+	cut(2)
+	clock.Advance(time.Hour)
+	silent("when nothing has come")
+	write([]any{"a", 1})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(time.Hour)
+	silent("after the end")
+}
+
+type closedPipe struct{ err error }
+
+func (p closedPipe) Write([]byte) (int, error) { return 0, p.err }
 
 func TestAFailingOutputFailsTheAttempt(t *testing.T) {
-	err := connectortest.Drain(t.Context(), newSink(t, closedPipe{}), connectors.WriteRequest{Schema: wordCount}, batch(t, wordCount, 0, nil, []any{"a", 1}))
-	if fault.KindOf(err) != fault.Restart || err == nil || !strings.Contains(err.Error(), "broken pipe") {
-		t.Errorf("got error %v, want a restart error with the cause", err)
+	for _, c := range []struct {
+		err  error
+		kind fault.Kind
+		text string
+	}{
+		{errors.New("no space left"), fault.Restart, "no space left"},
+		{&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}, fault.Config, "nobody reads standard output any more"},
+	} {
+		err := connectortest.Drain(t.Context(), newSink(t, closedPipe{c.err}), connectors.WriteRequest{Schema: wordCount}, batch(t, wordCount, 0, nil, []any{"a", 1}))
+		if fault.KindOf(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("got error %v, want %q of kind %v", err, c.text, c.kind)
+		}
 	}
 }

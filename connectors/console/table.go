@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -23,7 +24,13 @@ type table struct {
 	ops        []messages.RowKind // of rows
 	deletes    bool               // some row is a delete: show what each row does
 	total      int
+	whole      bool // it is a whole result, which is printed even if it is empty
 	buf        []byte
+	// keys are the columns of a group, of which only the latest row counts, nil:
+	// every row does. at holds the places of the groups, also of those that are
+	// only counted.
+	keys []int
+	at   map[string]int
 }
 
 func newTable(s *messages.Schema, limit, cut int) *table {
@@ -34,7 +41,38 @@ func newTable(s *messages.Schema, limit, cut int) *table {
 	return t
 }
 
+// latestBy makes the table show each group once.
+func (t *table) latestBy(keys []int) {
+	if len(keys) > 0 {
+		t.keys, t.at = keys, map[string]int{}
+	}
+}
+
+// place finds the place of a row: that of an earlier one of its group, or the
+// next. The values of a key are told apart by their lengths.
+func (t *table) place(b *messages.Batch, r int) (at int, known bool) {
+	if t.keys == nil {
+		return t.total, false
+	}
+	t.buf = t.buf[:0]
+	for _, c := range t.keys {
+		from := len(t.buf)
+		t.buf = appendValue(t.buf, b.Column(c), r)
+		null := byte(0)
+		if b.Column(c).IsNull(r) {
+			null = 1
+		}
+		t.buf = append(binary.AppendUvarint(t.buf, uint64(len(t.buf)-from)), null)
+	}
+	if at, known = t.at[string(t.buf)]; !known {
+		at = t.total
+		t.at[string(t.buf)] = at
+	}
+	return at, known
+}
+
 func (t *table) add(b *messages.Batch) {
+	t.whole = t.whole || b.Frame() != 0
 	kinds := b.Kinds()
 	for i := range b.Rows() {
 		r, kind := b.Row(i), messages.Insert
@@ -45,14 +83,24 @@ func (t *table) add(b *messages.Batch) {
 			continue // the row that follows shows the new values
 		}
 		t.deletes = t.deletes || kind == messages.Delete
-		t.total++
-		if t.total > t.limit {
+		at, known := t.place(b, r)
+		if !known {
+			t.total++
+		}
+		if at >= t.limit {
 			continue
 		}
 		row := make([]string, b.Columns())
 		for c := range row {
 			t.buf = appendValue(t.buf[:0], b.Column(c), r)
 			row[c] = t.shorten(clean(string(t.buf)))
+		}
+		if known {
+			if t.ops[at] == messages.Insert && kind == messages.UpdateAfter {
+				kind = messages.Insert // the one before was not shown
+			}
+			t.rows[at], t.ops[at] = row, kind
+			continue
 		}
 		t.rows = append(t.rows, row)
 		t.ops = append(t.ops, kind)
