@@ -32,6 +32,11 @@ type Status struct {
 	ResumedFrom uint64 `json:"resumedFromEpoch"`
 }
 
+// States lists the values of Status.State.
+func States() []string {
+	return []string{"starting", "running", "retrying", "blocked", "restarting", "stopping", "stopped", "ended", "failed"}
+}
+
 // Query is a handle on a running query. Its methods are safe for concurrent use.
 type Query struct {
 	session *Session

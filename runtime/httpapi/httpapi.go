@@ -15,7 +15,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -156,9 +158,12 @@ func Listen(ctx context.Context, addr string, s *runtime.Session) (*Server, erro
 // starts queries, so that an address it cannot have leaves nothing started.
 // Addresses that are not loopback are refused, since there is no authentication.
 func Bind(ctx context.Context, addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("http address %q: want HOST:PORT, for instance 127.0.0.1:8080", addr)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return nil, fmt.Errorf("http address %q: the port must be a number from 0 (any that is free) to 65535", addr)
 	}
 	if !loopback(host) {
 		return nil, fmt.Errorf("http address %q is not a loopback address; the API has no authentication, so it listens on 127.0.0.1, ::1 or localhost only", addr)
@@ -166,9 +171,21 @@ func Bind(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("http: %w", err)
+		return nil, bindError(addr, err)
 	}
 	return l, nil
+}
+
+// bindError says why an address cannot be had.
+func bindError(addr string, err error) error {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	switch {
+	case ok && errno == syscall.EADDRINUSE:
+		return fmt.Errorf("http address %q: address already in use; choose another port, or 0 for any that is free", addr)
+	case ok:
+		return fmt.Errorf("http address %q: cannot listen there: %w", addr, errno)
+	}
+	return fmt.Errorf("http address %q: cannot listen there: %w", addr, err)
 }
 
 // Serve answers requests on l, which it takes over.

@@ -112,6 +112,30 @@ func TestAFailedQueryIsNotReady(t *testing.T) {
 	}
 }
 
+func TestBindSaysWhatIsWrongWithAnAddress(t *testing.T) {
+	taken, err := httpapi.Bind(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close() //nolint:errcheck // nothing was written
+	for addr, want := range map[string]string{
+		taken.Addr().String(): "address already in use; choose another port",
+		"127.0.0.1:99999":     "the port must be a number from 0",
+		"127.0.0.1:abc":       "the port must be a number from 0",
+		"127.0.0.1":           "want HOST:PORT",
+	} {
+		l, err := httpapi.Bind(t.Context(), addr)
+		if err == nil {
+			_ = l.Close() // it should not have been taken
+			t.Errorf("%s was taken", addr)
+			continue
+		}
+		if got := err.Error(); !strings.Contains(got, want) || !strings.Contains(got, addr) || strings.Contains(got, "listen tcp") {
+			t.Errorf("%s: got %q, want %q", addr, got, want)
+		}
+	}
+}
+
 func TestListenRefusesOtherAddresses(t *testing.T) {
 	s, _ := session(t)
 	for _, addr := range []string{"0.0.0.0:0", ":0", "10.1.2.3:80", "nonsense"} {

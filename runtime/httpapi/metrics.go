@@ -25,7 +25,7 @@ type collector struct {
 }
 
 type metricSet struct {
-	up, restarts, epoch, epochSeconds, epochAge, epochBytes metric
+	up, state, restarts, epoch, epochSeconds, epochAge, epochBytes metric
 	rowsIn, rowsOut, bytesIn, bad, blocked, late, stateRows metric
 	stateBytes, watermark, lost, skewed                     metric
 }
@@ -34,6 +34,7 @@ func metrics() metricSet {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	return metricSet{
 		up:           define("query_running", "1 while the query runs, 0 otherwise.", gauge, "query"),
+		state:        define("query_state", "1 for the state that the query is in, 0 for the others.", gauge, "query", "state"),
 		restarts:     define("query_restarts_total", "Attempts that failed and were followed by another.", counter, "query"),
 		epoch:        define("epoch", "Number of the last committed epoch.", gauge, "query"),
 		epochSeconds: define("checkpoint_duration_seconds", "From injection to the durable commit record, last epoch.", gauge, "query"),
@@ -74,6 +75,13 @@ func (c *collector) query(ch chan<- prometheus.Metric, m *metricSet, q *runtime.
 		running = 1
 	}
 	send(m.up, running)
+	for _, name := range runtime.States() {
+		in := 0.0
+		if st.State == name {
+			in = 1
+		}
+		send(m.state, in, name)
+	}
 	send(m.restarts, float64(st.Restarts))
 	if p := q.LastProgress(); p != nil {
 		send(m.epoch, float64(p.BatchID))

@@ -77,6 +77,12 @@ func TestOneSinkThatIsAway(t *testing.T) {
 	if code != http.StatusServiceUnavailable || !strings.Contains(body, "behind") || !strings.Contains(body, "retrying: ") {
 		t.Errorf("GET /readyz: %d, want 503 that names the sink:\n%s", code, body)
 	}
+	_, body = get(t, h, "localhost", "/metrics")
+	for _, want := range []string{`streamd_query_state{query="q",state="retrying"} 1`, `streamd_query_state{query="q",state="running"} 0`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("GET /metrics: no %s in:\n%s", want, body)
+		}
+	}
 	if code, body := get(t, h, "localhost", "/healthz"); code != http.StatusOK {
 		t.Errorf("GET /healthz: %d\n%s", code, body)
 	}
