@@ -25,7 +25,7 @@ func (sc *script) explain(st *sql.Explain) {
 	}
 	p.extended = st.Extended
 	if sc.plan(p) {
-		sc.steps = append(sc.steps, step{print: func() string { return p.text + "\n" }})
+		sc.steps = append(sc.steps, step{plan: true, print: func() string { return p.text + "\n" }})
 	}
 }
 

@@ -14,20 +14,33 @@ import (
 
 type validateCmd struct {
 	File    string            `arg:"" help:"SQL file, or - for standard input."`
-	Against string            `help:"Also check that the checkpoints in this directory fit the queries." placeholder:"DIR" type:"existingdir"`
-	Set     map[string]string `help:"Default query option; repeatable." placeholder:"KEY=VALUE"`
+	Against *string           `help:"Also check that the checkpoints in this directory fit the queries." placeholder:"DIR"`
+	Set     map[string]string `help:"Default query option; repeatable (in STREAMD_SET: separated by ;)." placeholder:"KEY=VALUE"`
 }
 
 // Run checks the file; it connects to nothing.
-func (c *validateCmd) Run() error {
-	return withScript(c.File, c.Against, c.Set, func(ctx context.Context, s *runtime.Session, name, text string) error {
-		if err := s.Validate(ctx, name, text); err != nil {
+func (c *validateCmd) Run(unknown strays) error {
+	dir := ""
+	if c.Against != nil {
+		dir = *c.Against
+		if err := existing("--against", dir); err != nil {
 			return err
 		}
-		if c.Against != "" {
+		dir = stateDir(dir)
+	}
+	return withScript(c.File, dir, c.Set, func(ctx context.Context, s *runtime.Session, name, text string) error {
+		unknown.warn(text)
+		o, err := s.Outline(ctx, name, text)
+		if err != nil {
+			return err
+		}
+		if dir != "" {
 			if err := s.ValidateAgainst(ctx, name, text); err != nil {
 				return err
 			}
+		}
+		if len(o.Queries) == 0 {
+			fmt.Fprintf(os.Stderr, "%s: warning: %s\n", name, noQuery)
 		}
 		fmt.Printf("%s: ok\n", name)
 		return nil
@@ -36,15 +49,19 @@ func (c *validateCmd) Run() error {
 
 type explainCmd struct {
 	File string            `arg:"" help:"SQL file, or - for standard input."`
-	Set  map[string]string `help:"Default query option; repeatable." placeholder:"KEY=VALUE"`
+	Set  map[string]string `help:"Default query option; repeatable (in STREAMD_SET: separated by ;)." placeholder:"KEY=VALUE"`
 }
 
 // Run explains the queries of the file; it connects to nothing.
-func (c *explainCmd) Run() error {
+func (c *explainCmd) Run(unknown strays) error {
 	return withScript(c.File, "", c.Set, func(ctx context.Context, s *runtime.Session, name, text string) error {
+		unknown.warn(text)
 		out, err := s.ExplainScript(ctx, name, text)
 		if err != nil {
 			return err
+		}
+		if out == "" {
+			out = name + ": " + noQuery + "; nothing to explain\n"
 		}
 		fmt.Print(out)
 		return nil
@@ -58,7 +75,7 @@ func withScript(file, dir string, set map[string]string, f func(ctx context.Cont
 		return err
 	}
 	ctx := context.Background()
-	s, err := runtime.Open(ctx, runtime.Config{Dir: dir, Connectors: all.Connectors(), Formats: all.Formats(), Defaults: set})
+	s, err := runtime.Open(ctx, runtime.Config{Dir: dir, ReadOnly: true, Connectors: all.Connectors(), Formats: all.Formats(), Defaults: set})
 	if err != nil {
 		return err
 	}
@@ -77,7 +94,8 @@ type versionCmd struct {
 }
 
 // Run prints the version.
-func (c *versionCmd) Run() error {
+func (c *versionCmd) Run(unknown strays) error {
+	unknown.warn("")
 	v := map[string]string{"version": version, "go": goruntime.Version(), "os": goruntime.GOOS, "arch": goruntime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

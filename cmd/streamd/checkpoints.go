@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/streamd-io/streamd/cmd/streamd/internal/demo"
 	"github.com/streamd-io/streamd/runtime"
 )
 
@@ -23,7 +25,7 @@ type checkpointsCmd struct {
 
 // checkpointsArgs are what the commands have in common.
 type checkpointsArgs struct {
-	Dir   string `arg:"" help:"Directory that was given to streamd run as --dir." type:"existingdir"`
+	Dir   string `arg:"" help:"Directory that was given to streamd run or demo as --dir."`
 	Query string `arg:"" optional:"" help:"Only this query."`
 	JSON  bool   `name:"json" help:"Print JSON instead of text."`
 }
@@ -39,7 +41,10 @@ type checkpointsVerifyCmd struct{ checkpointsArgs }
 
 // each calls f for the chosen queries.
 func (a *checkpointsArgs) each(f func(ctx context.Context, c *runtime.Checkpoints, query string) error) error {
-	c, err := runtime.OpenCheckpoints(a.Dir)
+	if err := existing("DIR", a.Dir); err != nil {
+		return err
+	}
+	c, err := runtime.OpenCheckpoints(stateDir(a.Dir))
 	if err != nil {
 		return err
 	}
@@ -55,8 +60,25 @@ func (a *checkpointsArgs) each(f func(ctx context.Context, c *runtime.Checkpoint
 	return errors.Join(err, c.Close())
 }
 
+// stateDir finds the checkpoints in the directory of a demo, which holds those of
+// its server as well.
+func stateDir(dir string) string {
+	if there(filepath.Join(dir, "queries")) || !there(filepath.Join(dir, demo.StateDir, "queries")) {
+		return dir
+	}
+	return filepath.Join(dir, demo.StateDir)
+}
+
+// there reports whether something of that name exists; what is wrong with it
+// comes out when it is opened.
+func there(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
 // Run lists.
-func (a *checkpointsLsCmd) Run() error {
+func (a *checkpointsLsCmd) Run(unknown strays) error {
+	unknown.warn("")
 	list := []*runtime.CheckpointSummary{}
 	err := a.each(func(ctx context.Context, c *runtime.Checkpoints, query string) error {
 		s, err := c.Summary(ctx, query)
@@ -76,7 +98,8 @@ func (a *checkpointsLsCmd) Run() error {
 }
 
 // Run shows.
-func (a *checkpointsInspectCmd) Run() error {
+func (a *checkpointsInspectCmd) Run(unknown strays) error {
+	unknown.warn("")
 	var list []*runtime.CheckpointDetail
 	err := a.each(func(ctx context.Context, c *runtime.Checkpoints, query string) error {
 		d, err := c.Inspect(ctx, query, a.Epoch)
@@ -104,7 +127,8 @@ func (a *checkpointsInspectCmd) Run() error {
 }
 
 // Run verifies.
-func (a *checkpointsVerifyCmd) Run() error {
+func (a *checkpointsVerifyCmd) Run(unknown strays) error {
+	unknown.warn("")
 	list := []*runtime.CheckpointReport{}
 	problems := 0
 	err := a.each(func(ctx context.Context, c *runtime.Checkpoints, query string) error {

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -33,7 +33,9 @@ const demoGC = 400
 const drainTimeout = 20 * time.Second
 
 // Run runs the demo.
-func (c *demoCmd) Run() error {
+func (c *demoCmd) Run(unknown strays) error {
+	signals, done := watchSignals()
+	defer done()
 	syscall.Umask(0o077)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(demoGC)
@@ -41,82 +43,105 @@ func (c *demoCmd) Run() error {
 	if c.Rate < 1 || c.Rate > 1_000_000 {
 		return fmt.Errorf("--rate is %d, it must be between 1 and 1000000", c.Rate)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	if err := checkDir(c.Dir, "streamd-demo"); err != nil {
+		return err
+	}
+	unknown.warn("")
 	if c.LogLevel == "info" {
 		c.LogLevel = "warn" // the view shows what the log would say
 	}
-	d, err := demo.Start(context.WithoutCancel(ctx), demo.Config{Dir: c.Dir, Rate: c.Rate, Log: c.logger(os.Stderr)})
+	ctx := context.Background()
+	d, err := demo.Start(ctx, demo.Config{Dir: c.Dir, Rate: c.Rate, Log: c.logger(os.Stderr)})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if c.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Duration)
-		defer cancel()
-	}
-	c.watch(ctx, d)
-	stop() // from here on a signal ends the process
+	unwatched := c.watch(d, signals)
 	if !c.JSON {
 		fmt.Println("\rdraining: reading stops, rows in flight are finished, a final epoch is committed")
 	}
-	drainCtx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	drainCtx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	if err := d.Drain(drainCtx); err != nil {
 		return &exitError{code: exitFailed, err: err}
 	}
-	return c.finish(d)
+	if err := cmp.Or(unwatched, c.finish(d)); err != nil {
+		return &exitError{code: exitFailed, err: fmt.Errorf("write to standard output: %s", cause(err))}
+	}
+	return nil
 }
 
+// finish prints the summary.
 func (c *demoCmd) finish(d *demo.Demo) error {
 	sum := d.Summarize()
 	if c.JSON {
 		return json.NewEncoder(os.Stdout).Encode(sum)
 	}
+	text := ""
 	for _, q := range d.Session().Queries() {
 		if p := q.LastProgress(); p != nil {
-			fmt.Printf("%s: final epoch %d committed\n", q.Name(), p.BatchID)
+			text += fmt.Sprintf("%s: final epoch %d committed\n", q.Name(), p.BatchID)
 		}
 	}
-	fmt.Printf("%d bids in, %d results out; the same command goes on from these epochs\n", sum.RowsIn, sum.RowsOut)
-	return nil
+	_, err := fmt.Print(text + sum.Text(c.Duration))
+	return err
 }
 
-// watch shows the demo until ctx ends: a picture that is redrawn on a terminal,
+// watch shows the demo until a signal comes, its time is over, or nobody reads
+// what it shows, which is the error: a picture that is redrawn on a terminal,
 // plain lines elsewhere.
-func (c *demoCmd) watch(ctx context.Context, d *demo.Demo) {
-	if c.JSON {
-		<-ctx.Done()
-		return
+func (c *demoCmd) watch(d *demo.Demo, signals <-chan os.Signal) error {
+	var over <-chan time.Time
+	if c.Duration > 0 {
+		over = time.After(c.Duration)
 	}
-	live := term.IsTerminal(int(os.Stdout.Fd()))
-	v := d.NewView()
-	announced := false
-	t := time.NewTicker(time.Second)
-	defer t.Stop()
-	lines := 0
+	var ticks <-chan time.Time
+	if !c.JSON {
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		ticks = t.C
+	}
+	p := picture{view: d.NewView(), live: term.IsTerminal(int(os.Stdout.Fd()))}
 	for {
 		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
+		case <-signals:
+			return nil
+		case <-over:
+			return nil
+		case <-ticks:
 		}
-		if r := d.Resumed(); !announced && r != "" {
-			fmt.Printf("resumed %s\n\n", r)
-			announced = true
+		if err := p.show(d); err != nil {
+			return err
 		}
-		if !live {
-			fmt.Println(v.Line())
-			continue
-		}
-		frame := clip(v.Frame()+"\nCtrl-C drains and ends.\n", columns())
-		if lines > 0 {
-			fmt.Printf("\x1b[%dA\x1b[J", lines)
-		}
-		fmt.Print(frame)
-		lines = strings.Count(frame, "\n")
 	}
+}
+
+// picture is what standard output shows of a demo.
+type picture struct {
+	view      *demo.View
+	live      bool // on a terminal
+	announced bool
+	lines     int // of the picture before
+}
+
+func (p *picture) show(d *demo.Demo) error {
+	text := ""
+	if r := d.Resumed(); !p.announced && r != "" {
+		text = fmt.Sprintf("resumed %s\n\n", r)
+		p.announced = true
+	}
+	if p.live {
+		frame := clip(p.view.Frame()+"\nCtrl-C drains and ends.\n", columns())
+		if p.lines > 0 {
+			text += fmt.Sprintf("\x1b[%dA\x1b[J", p.lines)
+		}
+		p.lines = strings.Count(frame, "\n")
+		text += frame
+	} else {
+		text += p.view.Line() + "\n"
+	}
+	_, err := fmt.Print(text)
+	return err
 }
 
 // columns is the width of the terminal.

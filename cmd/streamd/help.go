@@ -11,7 +11,7 @@ func helpOptions() []kong.Option {
 	}
 }
 
-const variables = "\n\nFlags can be set by variables: --log-level is STREAMD_LOG_LEVEL."
+const variables = "\n\nFlags can be set by variables: --log-level is STREAMD_LOG_LEVEL. Lists are separated by commas there, and STREAMD_SET by ;."
 
 // Help shows examples.
 func (*cli) Help() string {

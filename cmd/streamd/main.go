@@ -7,6 +7,7 @@
 //	streamd checkpoints ls DIR   list, inspect and verify checkpoints
 //	streamd demo                 a NATS server, a generator and three queries in one process
 //	streamd version
+//	streamd help COMMAND
 //
 // Every flag can be given as an environment variable: --log-level is
 // STREAMD_LOG_LEVEL.
@@ -66,22 +67,23 @@ func realMain(args []string) int {
 		kong.Name("streamd"),
 		kong.Description("Continuous streaming queries with exactly-once results."),
 		kong.DefaultEnvars("STREAMD"),
-		kong.UsageOnError(),
+		durationMapper(),
 		kong.Exit(func(code int) { stop = code }),
 	)...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "streamd:", err)
 		return exitUsage
 	}
+	args = commandLine(args)
 	ctx, err := parser.Parse(args)
 	if stop >= 0 { // --help has been printed
 		return stop
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "streamd: %v\nRun streamd --help for the commands and flags.\n", err)
+		fmt.Fprintln(os.Stderr, usageText(err, args))
 		return exitUsage
 	}
-	return exitCode(ctx.Run())
+	return exitCode(ctx.Run(findStrays(parser.Model, os.Environ())))
 }
 
 // exitCode prints an error that has not been printed and picks the exit code.

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,7 +29,12 @@ func (f *logFlags) logger(w io.Writer) *slog.Logger {
 	if err := level.UnmarshalText([]byte(f.LogLevel)); err != nil {
 		level = slog.LevelInfo // the flag is an enum
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // as text in JSON, too
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}
 	if f.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
@@ -40,7 +44,7 @@ func (f *logFlags) logger(w io.Writer) *slog.Logger {
 type runCmd struct {
 	File              string            `arg:"" help:"SQL file, or - for standard input."`
 	Dir               string            `help:"Directory for checkpoints; the same command with the same directory resumes." default:"streamd-data" type:"path"`
-	Set               map[string]string `help:"Default query option, such as epoch_interval=100ms; repeatable." placeholder:"KEY=VALUE"`
+	Set               map[string]string `help:"Default query option, such as epoch_interval=100ms; repeatable (in STREAMD_SET: separated by ;)." placeholder:"KEY=VALUE"`
 	AvailableNow      bool              `help:"Read what is there, commit and end."`
 	HTTP              string            `name:"http" help:"Serve health, metrics and progress on this loopback address, such as 127.0.0.1:8080." placeholder:"ADDR"`
 	ExitOnFailure     bool              `help:"End when a query has failed."`
@@ -53,17 +57,21 @@ type runCmd struct {
 }
 
 // Run runs the file.
-func (c *runCmd) Run() error {
+func (c *runCmd) Run(unknown strays) error {
 	// Signals count from here on: one that comes while queries start drains them.
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	syscall.Umask(0o077)
+	signals, done := watchSignals()
+	defer done()
+	if err := checkDir(c.Dir, "streamd-data"); err != nil {
+		return err
+	}
 	text, name, err := readScript(c.File)
 	if err != nil {
 		return err
 	}
 	log := c.logger(os.Stderr)
+	for _, w := range unknown.texts(text) {
+		log.Warn(w)
+	}
 	defaults := c.Set
 	if c.AvailableNow {
 		if defaults == nil {
@@ -91,6 +99,9 @@ func (c *runCmd) Run() error {
 	return err
 }
 
+// noQuery is said of files that start nothing.
+const noQuery = "there is no query in the file"
+
 // job is what a run carries out.
 type job struct {
 	log        *slog.Logger
@@ -104,16 +115,20 @@ func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, j *job) err
 	if c.HTTP != "" {
 		l, err := httpapi.Bind(ctx, c.HTTP)
 		if err != nil {
-			return err
+			return fmt.Errorf("--http: %w", err)
 		}
 		address = l
 		defer l.Close() //nolint:errcheck // the server closes it, if it came to that
 	}
 	// Nothing may be forgotten for a file that cannot run.
-	if err := s.Validate(ctx, j.name, j.text); err != nil {
+	o, err := s.Outline(ctx, j.name, j.text)
+	if err != nil {
 		return err
 	}
-	if err := c.forget(s, log); err != nil {
+	if len(o.Queries) == 0 && !o.Prints {
+		return fmt.Errorf("%s: %s; add a SELECT, or INSERT INTO a sink ... SELECT", j.name, noQuery)
+	}
+	if err := c.forget(s, log, o.Queries); err != nil {
 		return err
 	}
 	s.AddListener(&stateLog{log: log})
@@ -130,30 +145,25 @@ func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, j *job) err
 			}
 		}()
 	}
-	if len(s.Queries()) == 0 {
-		log.Warn("there is no query in the file; nothing to run", "file", j.name)
+	if len(o.Queries) == 0 {
+		log.Warn(noQuery, "file", j.name)
 		return nil
 	}
 	return c.wait(ctx, s, log, j.signals)
 }
 
-// forget carries out --fresh.
-func (c *runCmd) forget(s *runtime.Session, log *slog.Logger) error {
-	stored, err := s.Stored()
-	if err != nil {
-		return err
-	}
+// forget carries out --fresh, given the queries of the file.
+func (c *runCmd) forget(s *runtime.Session, log *slog.Logger, queries []string) error {
+	removed, err := s.Forget(c.Fresh, queries)
 	for _, q := range c.Fresh {
-		if !slices.Contains(stored, q) {
-			log.Warn("--fresh: there is no checkpoint of a query of that name", "query", q, "checkpoints", strings.Join(stored, ", "))
-			continue
+		switch {
+		case slices.Contains(removed, q):
+			log.Info("checkpoint removed (--fresh)", "query", q)
+		case err == nil:
+			log.Warn("--fresh: the query has no checkpoint", "query", q)
 		}
-		if err := s.Fresh(q); err != nil {
-			return err
-		}
-		log.Info("checkpoint removed (--fresh)", "query", q)
 	}
-	return nil
+	return err
 }
 
 // reportStored lists the queries that have a checkpoint but are not in the file.
@@ -169,8 +179,7 @@ func (c *runCmd) reportStored(s *runtime.Session, log *slog.Logger) {
 	}
 }
 
-// wait runs until all queries are over or a signal comes; the first signal
-// drains, the second ends the process at once, which loses nothing either.
+// wait runs until all queries are over or the first signal comes, which drains.
 func (c *runCmd) wait(ctx context.Context, s *runtime.Session, log *slog.Logger, signals <-chan os.Signal) error {
 	over := make(chan error, 1)
 	go func() { over <- c.waitQueries(ctx, s) }()
@@ -180,15 +189,6 @@ func (c *runCmd) wait(ctx context.Context, s *runtime.Session, log *slog.Logger,
 	case sig := <-signals:
 		log.Info("draining; a second signal ends at once", "signal", sig.String(), "timeout", c.ShutdownTimeout)
 	}
-	go func() {
-		if sig, ok := <-signals; ok {
-			code := 130
-			if sig == syscall.SIGTERM {
-				code = 143
-			}
-			os.Exit(code) // the second signal asks for it
-		}
-	}()
 	stopCtx, cancel := context.WithTimeout(ctx, c.ShutdownTimeout)
 	defer cancel()
 	if err := s.Stop(stopCtx); err != nil && stopCtx.Err() != nil {
@@ -262,8 +262,10 @@ func readScript(file string) (text, name string, err error) {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return "", "", fmt.Errorf("file %s does not exist", file)
+	case errors.Is(err, syscall.EISDIR):
+		return "", "", fmt.Errorf("%s is a directory; name a SQL file in it", file)
 	case err != nil:
-		return "", "", err
+		return "", "", fmt.Errorf("cannot read %s: %s", file, cause(err))
 	}
 	return string(b), file, nil
 }

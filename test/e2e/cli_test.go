@@ -49,9 +49,17 @@ func TestUsageErrors(t *testing.T) {
 		"run q.sql --http 8080":                 "want HOST:PORT",
 		"run q.sql --http " + l.Addr().String(): "address already in use",
 		"run q.sql --dir q.sql":                 "q.sql",
-		"validate q.sql --against nowhere":      "no such file or directory",
+		"run q.sql --http 127.0.0.1:99999":      "the port must be a number",
+		"run q.sql --shutdown-timeout -5s":      "a duration that is not below 0",
+		"run q.sql --dir":                       "--dir: a value is missing\nRun streamd run --help",
+		"validate q.sql --against nowhere":      "--against: there is no directory nowhere",
+		"checkpoints ls nowhere":                "there is no directory nowhere",
+		"checkpoints inspect . --epoch -1":      `want a whole number, not "-1"`,
+		"help rn":                               `did you mean "run"?`,
 		"explain nope.sql":                      "does not exist",
 		"demo --rate 0":                         "must be between",
+		"demo --rate -1":                        "--rate is -1, it must be between",
+		"demo --duration 5":                     `want a duration such as 90s or 5m, not "5"`,
 	} {
 		t.Run("streamd "+args, func(t *testing.T) {
 			x := p.run(t, strings.Fields(args)...)
@@ -63,6 +71,67 @@ func TestUsageErrors(t *testing.T) {
 	}
 	if _, err := os.Stat(p.dir + "/streamd-data/queries/select_1"); err == nil {
 		t.Error("a checkpoint was made")
+	}
+}
+
+func TestAnEmptyDirectoryNameIsRefused(t *testing.T) {
+	t.Parallel()
+	p := here(t, ones+"SELECT a FROM ones;")
+	for _, args := range [][]string{{"run", "q.sql", "--dir", ""}, {"run", "q.sql", "--dir="}, {"demo", "--dir", ""}} {
+		p.run(t, args...).ends(2, "--dir is empty", "name a directory")
+	}
+	p.run(t, "checkpoints", "ls", "").ends(2, "DIR is empty")
+	p.run(t, "validate", "q.sql", "--against", "").ends(2, "--against is empty")
+	p.env = []string{"STREAMD_DIR="}
+	p.run(t, "run", "q.sql").ends(2, "--dir is empty", "STREAMD_DIR")
+	p.run(t, "demo").ends(2, "--dir is empty")
+}
+
+func TestHelpAndVersionAreCommandsAndFlags(t *testing.T) {
+	t.Parallel()
+	p := here(t, "")
+	for _, c := range [][2]string{{"help", "--help"}, {"help run", "run --help"}, {"help checkpoints ls", "checkpoints ls --help"}, {"--version", "version"}, {"--version --json", "version --json"}} {
+		got, want := p.run(t, strings.Fields(c[0])...), p.run(t, strings.Fields(c[1])...)
+		got.ends(0)
+		want.ends(0)
+		if got.out.String() != want.out.String() || got.out.String() == "" {
+			t.Errorf("streamd %s prints\n%s\nand streamd %s\n%s", c[0], got.out.String(), c[1], want.out.String())
+		}
+	}
+}
+
+func TestAFileWithoutAQuery(t *testing.T) {
+	t.Parallel()
+	const none = "there is no query in the file"
+	for _, text := range []string{"", "-- a comment\n", ";;;", ones} {
+		p := here(t, text)
+		p.run(t, "run", "q.sql").ends(2, "q.sql: "+none)
+		p.run(t, "validate", "q.sql").ends(0, "q.sql: warning: "+none)
+		x := p.run(t, "explain", "q.sql")
+		x.ends(0)
+		if !strings.Contains(x.out.String(), none) {
+			t.Errorf("explain of %q prints %q", text, x.out.String())
+		}
+	}
+	p := here(t, ones+"DESCRIBE ones; EXPLAIN SELECT a FROM ones;")
+	p.run(t, "run", "q.sql").ends(0, none) // it prints what was asked for
+	x := p.run(t, "explain", "q.sql")
+	x.ends(0)
+	if !strings.Contains(x.out.String(), "Replay verdict") {
+		t.Errorf("EXPLAIN is not explained:\n%s", x.out.String())
+	}
+}
+
+func TestVariablesThatSetNothingAreNamed(t *testing.T) {
+	t.Parallel()
+	p := here(t, ones+"CREATE VIEW v AS SELECT '${STREAMD_MINE}' AS x FROM ones; SHOW VIEWS;")
+	p.env = []string{"STREAMD_LOGLEVEL=debug", "STREAMD_MINE=1"}
+	for _, command := range []string{"run", "validate", "explain"} {
+		x := p.run(t, command, "q.sql")
+		x.ends(0, "no flag is set by the variable STREAMD_LOGLEVEL (did you mean STREAMD_LOG_LEVEL?)")
+		if strings.Contains(x.err.String(), "STREAMD_MINE") {
+			t.Errorf("a variable of the script is reported:\n%s", x.err.String())
+		}
 	}
 }
 
@@ -166,7 +235,7 @@ CREATE SINK out WITH (connector = 'file', path = '${OUT}', format = 'json'); INS
 		}
 	}
 	p.env = append(p.env, "STREAMD_LOG_LEVEL=loud")
-	p.run(t, "run", "-").ends(2, "--log-level")
+	p.run(t, "run", "-").ends(2, "--log-level", "(from the variable STREAMD_LOG_LEVEL)")
 }
 
 func TestSecretsAreNotShown(t *testing.T) {
@@ -195,7 +264,7 @@ DESCRIBE s; SHOW SOURCES; SHOW SINKS;`)
 		check(path, body)
 	}
 	x.signal(syscall.SIGTERM)
-	x.signal(syscall.SIGTERM)
+	x.signal(os.Interrupt)
 	x.wait()
 	check("the log", x.err.String())
 	check("standard output", x.out.String())

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,8 +154,29 @@ func (p *place) start(t testing.TB, args ...string) *process {
 
 func (p *place) launch(t testing.TB, name string, args ...string) *process {
 	t.Helper()
-	x := &process{t: t, done: make(chan struct{}), cmd: exec.Command(program(t, name), args...)}
-	x.cmd.Dir, x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = p.dir, strings.NewReader(p.stdin), &x.out, &x.err
+	x := &process{t: t}
+	return p.launchTo(x, &x.out, name, args...)
+}
+
+// pipe starts streamd with a standard output that nobody reads.
+func (p *place) pipe(t testing.TB, args ...string) *process {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close() //nolint:errcheck // the process has its own
+	return p.launchTo(&process{t: t}, w, "streamd", args...)
+}
+
+func (p *place) launchTo(x *process, out io.Writer, name string, args ...string) *process {
+	t := x.t
+	t.Helper()
+	x.done, x.cmd = make(chan struct{}), exec.Command(program(t, name), args...)
+	x.cmd.Dir, x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = p.dir, strings.NewReader(p.stdin), out, &x.err
 	x.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STREAMD_") })
 	x.cmd.Env = append(x.cmd.Env, p.env...)
 	if err := x.cmd.Start(); err != nil {

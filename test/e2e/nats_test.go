@@ -148,6 +148,7 @@ func TestNATSMayBeAwayAtTheStartAndLater(t *testing.T) {
 
 func TestASecondSignalEndsADrainThatCannotEnd(t *testing.T) {
 	long(t)
+	first := map[os.Signal]os.Signal{os.Interrupt: syscall.SIGTERM, syscall.SIGTERM: os.Interrupt}
 	for s, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +162,7 @@ func TestASecondSignalEndsADrainThatCannotEnd(t *testing.T) {
 			query(t, addr, "copy")
 			b.down()
 			eventually(t, "the loss to be noticed", func() bool { q := tryQuery(addr, "copy"); return q != nil && q.Status.State == "retrying" })
-			x.signal(s)
+			x.signal(first[s])
 			x.says("draining; a second signal ends at once")
 			x.signal(s)
 			x.ends(code)

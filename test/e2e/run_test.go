@@ -49,8 +49,6 @@ func TestABoundedRunNeedsItsInput(t *testing.T) {
 	t.Parallel()
 	p := here(t, ones+out+"INSERT INTO out SELECT a FROM ones;")
 	p.run(t, "run", "q.sql", "--available-now").ends(1, "in does not exist")
-	p.write(t, "empty.sql", "-- nothing\n")
-	p.run(t, "run", "empty.sql").ends(0, "there is no query in the file")
 }
 
 func TestALineOfTenMegabytesIsARow(t *testing.T) {
@@ -146,6 +144,88 @@ func TestADrainMakesEverythingVisible(t *testing.T) {
 	values(t, p)
 }
 
+// TestOneSignalThatComesTwice: timeout(1) signals a process and then its group.
+func TestOneSignalThatComesTwice(t *testing.T) {
+	long(t)
+	p := here(t, ticks+out+"INSERT INTO out SELECT value FROM ticks;")
+	x := p.start(t, "run", "q.sql", "--log-format", "json")
+	x.says("query started")
+	x.signal(syscall.SIGTERM)
+	x.signal(syscall.SIGTERM)
+	x.ends(0, "draining", `"timeout":"20s"`, "query stopped")
+}
+
+// TestAClosedStandardOutput: whoever reads the console may go away, as head does.
+func TestAClosedStandardOutput(t *testing.T) {
+	long(t)
+	p := here(t, ticks+out+"CREATE QUERY watch AS SELECT value FROM ticks;\nINSERT INTO out SELECT value FROM ticks;")
+	p.write(t, "watch.sql", ticks+"CREATE QUERY watch AS SELECT value FROM ticks;")
+	t.Run("ends the query that prints", func(t *testing.T) {
+		x := p.pipe(t, "run", "q.sql", "--http", "127.0.0.1:0", "--set", "epoch_interval=50ms")
+		addr := x.says(`address=(http://\S+)`)
+		x.says(`query failed.* query=watch .*nobody reads standard output any more`)
+		epoch := query(t, addr, "out").LastProgress.BatchID
+		eventually(t, "epochs of the other query", func() bool { return query(t, addr, "out").LastProgress.BatchID > epoch })
+		x.signal(syscall.SIGTERM)
+		x.ends(1, "query stopped")
+		values(t, p)
+	})
+	t.Run("ends the run if nothing else does anything", func(t *testing.T) {
+		p.pipe(t, "run", "watch.sql", "--dir", "other").ends(1, "nobody reads standard output any more")
+	})
+	t.Run("ends the demo", func(t *testing.T) {
+		p.pipe(t, "demo", "--rate", "1000").ends(1, "write to standard output: broken pipe")
+	})
+}
+
+// TestFilesAreReadableForOthers: results follow the umask, checkpoints do not.
+func TestFilesAreReadableForOthers(t *testing.T) {
+	t.Parallel()
+	p := here(t, ones+out+"INSERT INTO out SELECT a FROM ones;")
+	p.write(t, "in/1.json", `{"a":1}`+"\n")
+	usual := func(make func(path string) error) os.FileMode {
+		path := filepath.Join(t.TempDir(), "x")
+		if err := make(path); err != nil {
+			t.Fatal(err)
+		}
+		return mode(t, path)
+	}
+	file := usual(func(path string) error { return os.WriteFile(path, nil, 0o666) }) //nolint:gosec // the umask decides
+	dir := usual(func(path string) error { return os.Mkdir(path, 0o777) })           //nolint:gosec // the umask decides
+	if err := os.Mkdir(filepath.Join(p.dir, "state"), 0o755); err != nil {           //nolint:gosec // a directory that was there before
+		t.Fatal(err)
+	}
+	p.run(t, "run", "q.sql", "--available-now", "--dir", "state").ends(0)
+	parts, err := filepath.Glob(filepath.Join(p.dir, "out", "part-*"))
+	if err != nil || len(parts) == 0 {
+		t.Fatalf("no output (%v)", err)
+	}
+	if got := mode(t, parts[0]); got != file {
+		t.Errorf("%s has mode %s, want %s", parts[0], got, file)
+	}
+	if got := mode(t, filepath.Join(p.dir, "out")); got != dir {
+		t.Errorf("the directory of the output has mode %s, want %s", got, dir)
+	}
+	entries, err := os.ReadDir(filepath.Join(p.dir, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if got := mode(t, filepath.Join(p.dir, "state", e.Name())); got.Perm()&0o077 != 0 {
+			t.Errorf("the checkpoints' %s has mode %s", e.Name(), got)
+		}
+	}
+}
+
+func mode(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode()
+}
+
 func TestASecondProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	p := here(t, ticks+out+"INSERT INTO out SELECT value FROM ticks;")
@@ -213,7 +293,7 @@ func TestAChangedQuery(t *testing.T) {
 	once("none.sql", "--allow-dropped-state").ends(0, "query goes on from its checkpoint")
 	once("window.sql", "--fresh", "c").ends(0, "checkpoint removed")
 	p.run(t, "run", "nothing.sql", "--fresh", "c").ends(2)
-	p.write(t, "nothing.sql", "-- no query")
+	p.write(t, "nothing.sql", "SHOW QUERIES;")
 	p.run(t, "run", "nothing.sql").ends(0, "not in the file", "queries=c")
 	p.run(t, "run", "nothing.sql", "--fresh", "d").ends(0, "there is no checkpoint of a query of that name")
 	if _, err := os.Stat(filepath.Join(p.dir, "streamd-data", "queries", "c")); err != nil {

@@ -24,6 +24,9 @@ import (
 	"github.com/streamd-io/streamd/runtime"
 )
 
+// StateDir is where checkpoints are in the directory of a demo.
+const StateDir = "state"
+
 // Config configures a demo.
 type Config struct {
 	Dir  string // server and checkpoints live here
@@ -73,7 +76,9 @@ type Demo struct {
 	top     *memory.Sink
 	gen     *generator
 	watch   []*watcher
+	lag     *lag
 	started time.Time
+	drained time.Duration // how long Drain took
 }
 
 // Start starts everything. On an error nothing is left running.
@@ -89,7 +94,7 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 func (d *Demo) start(ctx context.Context) error {
 	// The session first: it locks the directory, and two servers must not share one.
 	session, err := runtime.Open(ctx, runtime.Config{
-		Dir: filepath.Join(d.cfg.Dir, "state"), Connectors: all.Connectors(), Formats: all.Formats(), Log: d.cfg.Log,
+		Dir: filepath.Join(d.cfg.Dir, StateDir), Connectors: all.Connectors(), Formats: all.Formats(), Log: d.cfg.Log,
 	})
 	if err != nil {
 		return err
@@ -106,12 +111,20 @@ func (d *Demo) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	before := uint64(0) // bids of earlier runs
 	for _, c := range streams {
 		c.Storage, c.MaxAge, c.Discard, c.AllowDirect = jetstream.FileStorage, time.Hour, jetstream.DiscardOld, true
-		if _, err := js.CreateOrUpdateStream(ctx, c); err != nil {
+		st, err := js.CreateOrUpdateStream(ctx, c)
+		if err != nil {
 			return fmt.Errorf("create stream %s: %w", c.Name, err)
 		}
+		if c.Name == "BIDS" {
+			before = st.CachedInfo().State.LastSeq
+		}
 	}
+	d.gen = newGenerator(d.conn, "bids", d.cfg.Rate)
+	d.lag = &lag{at: map[string]position{}, published: func() uint64 { return before + uint64(d.gen.sent.Load()) }}
+	d.session.AddListener(d.lag)
 	for _, w := range []*watcher{newWatcher("expensive_bids", "EXPENSIVE", expensiveDue), newWatcher("hot_items", "HOT", hotDue)} {
 		if err := w.start(ctx, js); err != nil {
 			return err
@@ -124,8 +137,7 @@ func (d *Demo) start(ctx context.Context) error {
 	if err := d.session.ExecNamed(ctx, "demo.sql", fmt.Sprintf(Script, url)); err != nil {
 		return err
 	}
-	d.gen, err = startGenerator(d.conn, "bids", d.cfg.Rate)
-	return err
+	return d.gen.start()
 }
 
 func (d *Demo) startServer() (string, error) {
@@ -161,7 +173,10 @@ func (d *Demo) StopGenerator() {
 // Drain stops the generator and drains the queries.
 func (d *Demo) Drain(ctx context.Context) error {
 	d.StopGenerator()
-	return d.session.Stop(ctx)
+	from := time.Now()
+	err := d.session.Stop(ctx)
+	d.drained = time.Since(from)
+	return err
 }
 
 // Close ends everything.

@@ -29,21 +29,28 @@ type generator struct {
 // smaller batches, which cost the same each.
 const tick = time.Millisecond
 
-func startGenerator(conn *nats.Conn, subject string, rate int) (*generator, error) {
+func newGenerator(conn *nats.Conn, subject string, rate int) *generator {
+	return &generator{conn: conn, subject: subject, rate: rate}
+}
+
+func (g *generator) start() error {
 	ctx, quit := context.WithCancel(context.Background())
 	pace, err := pacer.New(ctx)
 	if err != nil {
 		quit()
-		return nil, err
+		return err
 	}
-	g := &generator{conn: conn, subject: subject, rate: rate, pace: pace, quit: quit, done: make(chan struct{})}
+	g.pace, g.quit, g.done = pace, quit, make(chan struct{})
 	go g.run()
-	return g, nil
+	return nil
 }
 
+// stop ends the generator, if it was started.
 func (g *generator) stop() {
-	g.quit()
-	<-g.done
+	if g.done != nil {
+		g.quit()
+		<-g.done
+	}
 }
 
 func (g *generator) run() {

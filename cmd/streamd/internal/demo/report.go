@@ -9,23 +9,26 @@ import (
 	"github.com/streamd-io/streamd/runtime"
 )
 
-// Summary is what streamd demo --json prints.
+// Summary is what streamd demo --json prints. RowsIn are the bids published, and
+// RowsUnread those of them, and of earlier runs, that a query has not read.
 type Summary struct {
 	RowsIn      int64              `json:"rows_in"`
+	RowsUnread  map[string]int64   `json:"rows_unread"`
 	RowsOut     int64              `json:"rows_out"`
 	Epochs      uint64             `json:"epochs"`
 	LatencyMs   map[string]Latency `json:"latency_ms"`
 	ResumedFrom uint64             `json:"resumed_from_epoch"`
-	Seconds     float64            `json:"seconds"`
+	Seconds     float64            `json:"seconds"`       // with the drain
+	Drain       float64            `json:"drain_seconds"` // how long it took
 	RatePerS    int                `json:"rate"`
-	FirstResult float64            `json:"first_result_ms"`
+	FirstResult *float64           `json:"first_result_ms"` // nil: there was none
 }
 
 // Summarize reports what happened since the start.
 func (d *Demo) Summarize() Summary {
-	s := Summary{LatencyMs: map[string]Latency{}, Seconds: time.Since(d.started).Seconds(), RatePerS: d.cfg.Rate}
-	if d.gen != nil {
-		s.RowsIn = d.gen.sent.Load()
+	s := Summary{
+		LatencyMs: map[string]Latency{}, Seconds: time.Since(d.started).Seconds(), Drain: d.drained.Seconds(), RatePerS: d.cfg.Rate,
+		RowsIn: d.gen.sent.Load(), RowsUnread: d.Unread(),
 	}
 	for _, w := range d.watch {
 		rows, l := w.all()
@@ -39,8 +42,29 @@ func (d *Demo) Summarize() Summary {
 			s.ResumedFrom = max(s.ResumedFrom, from)
 		}
 	}
-	s.FirstResult = d.watch[0].firstAfter(d.started).Seconds() * 1000
+	s.FirstResult = d.watch[0].firstAfter(d.started)
 	return s
+}
+
+// Text is the summary in a few lines; planned is how long the demo was to last,
+// 0: until it was stopped.
+func (s *Summary) Text(planned time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d bids published, %d results out; the same command goes on from these epochs\n", s.RowsIn, s.RowsOut)
+	most := int64(0)
+	for _, n := range s.RowsUnread {
+		most = max(most, n)
+	}
+	switch {
+	case most > int64(s.RatePerS):
+		fmt.Fprintf(&b, "%d bids have not been read yet: this machine does not keep up with --rate %d; they are read at the next start\n", most, s.RatePerS)
+	case most > 0:
+		fmt.Fprintf(&b, "%d bids have not been read yet; they are read at the next start\n", most)
+	}
+	if planned > 0 && s.Drain >= 1 {
+		fmt.Fprintf(&b, "draining took %.1f s beyond --duration %s\n", s.Drain, planned)
+	}
+	return b.String()
 }
 
 // Resumed lists the queries that went on from a checkpoint, with the epoch.
@@ -78,14 +102,22 @@ func (v *View) Frame() string {
 	v.last = now
 	var b strings.Builder
 	sent := v.d.gen.sent.Load()
-	fmt.Fprintf(&b, "streamd demo   up %s   bids in %s rows/s   (%s in all)\n\n",
+	fmt.Fprintf(&b, "streamd demo   up %s   bids published %s/s   (%s since this start)\n",
 		now.Sub(v.started).Truncate(time.Second), count(int64(float64(sent-v.in)/secs)), count(sent))
 	v.in = sent
+	switch n, ok := v.d.slowest(); {
+	case !ok:
+		b.WriteString("not read yet: -\n\n")
+	case v.d.behind(n):
+		fmt.Fprintf(&b, "not read yet: %s; this machine does not keep up, lower --rate\n\n", count(n))
+	default:
+		fmt.Fprintf(&b, "not read yet: %s\n\n", count(n))
+	}
 	fmt.Fprintf(&b, row, "query", "out/s", "p50 ms", "p99 ms", "watermark", "epoch", "age", "took", "bytes")
 	for _, q := range v.d.session.Queries() {
 		v.query(&b, q, secs, now)
 	}
-	b.WriteString("\nhottest auctions       bids    top price\n")
+	b.WriteString("\nhottest auctions       bids    top price   (since the first start)\n")
 	rows := v.d.top.Rows()
 	for _, r := range rows {
 		price, _ := r[2].(int64) // NULL cannot be: every bid has a price
@@ -107,9 +139,7 @@ func (v *View) query(b *strings.Builder, q *runtime.Query, secs float64, now tim
 		rows, l := w.lately()
 		rate = count(int64(float64(rows-v.out[w.query]) / secs))
 		v.out[w.query] = rows
-		if l.Max > 0 {
-			p50, p99 = ms(l.P50), ms(l.P99)
-		}
+		p50, p99 = ms(l.P50), ms(l.P99)
 	}
 	wm, epoch, age, took, bytes := "-", "-", "-", "-", "-"
 	if at, ok := q.Watermark(); ok {
@@ -137,9 +167,18 @@ func (v *View) Line() string {
 	sent := v.d.gen.sent.Load()
 	parts := []string{fmt.Sprintf("t=%s in=%d/s", now.Sub(v.started).Truncate(time.Second), int64(float64(sent-v.in)/secs))}
 	v.in = sent
+	if n, ok := v.d.slowest(); ok {
+		parts[0] += fmt.Sprintf(" unread=%d", n)
+	} else {
+		parts[0] += " unread=-"
+	}
 	for _, w := range v.d.watch {
 		rows, l := w.lately()
-		parts = append(parts, fmt.Sprintf("%s: out=%d/s p50=%sms p99=%sms", w.query, int64(float64(rows-v.out[w.query])/secs), ms(l.P50), ms(l.P99)))
+		quantiles := " p50=- p99=-" // nothing came
+		if l.Max != nil {
+			quantiles = " p50=" + ms(l.P50) + "ms p99=" + ms(l.P99) + "ms"
+		}
+		parts = append(parts, fmt.Sprintf("%s: out=%d/s%s", w.query, int64(float64(rows-v.out[w.query])/secs), quantiles))
 		v.out[w.query] = rows
 	}
 	for _, q := range v.d.session.Queries() {

@@ -72,18 +72,21 @@ func (w *watcher) take(payload []byte) {
 	}
 }
 
-// Latency are quantiles in milliseconds.
+// Latency are quantiles in milliseconds, nil where nothing was measured.
 type Latency struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
+	P50  *float64 `json:"p50"`
+	P90  *float64 `json:"p90"`
+	P99  *float64 `json:"p99"`
+	P999 *float64 `json:"p999"`
+	Max  *float64 `json:"max"`
 }
 
 func quantiles(h *hdrhistogram.Histogram) Latency {
-	q := func(p float64) float64 { return float64(h.ValueAtQuantile(p)) / 1000 }
-	return Latency{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: float64(h.Max()) / 1000}
+	if h.TotalCount() == 0 {
+		return Latency{}
+	}
+	q := func(p float64) *float64 { return new(float64(h.ValueAtQuantile(p)) / 1000) }
+	return Latency{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: new(float64(h.Max()) / 1000)}
 }
 
 // lately returns rows so far and the latency since the last call.
@@ -95,14 +98,15 @@ func (w *watcher) lately() (int64, Latency) {
 	return w.rows, l
 }
 
-// firstAfter returns how long after start the first result came, 0 if none has.
-func (w *watcher) firstAfter(start time.Time) time.Duration {
+// firstAfter returns how many milliseconds after start the first result came, nil
+// if none has.
+func (w *watcher) firstAfter(start time.Time) *float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.first.IsZero() {
-		return 0
+		return nil
 	}
-	return w.first.Sub(start)
+	return new(w.first.Sub(start).Seconds() * 1000)
 }
 
 func (w *watcher) all() (int64, Latency) {
@@ -135,4 +139,10 @@ func field(payload []byte, key string) (time.Time, bool) {
 	return t, err == nil
 }
 
-func ms(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+// ms writes milliseconds, a dash where nothing was measured.
+func ms(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'f', 2, 64)
+}
