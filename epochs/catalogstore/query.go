@@ -232,7 +232,11 @@ func (q *Query) Rewind(ctx context.Context, to messages.Epoch) error {
 			changes = append(changes, change{v: &fresh})
 		}
 	}
-	changes = append(changes, change{v: &value{kind: highestKind, query: q.name, epoch: c.highest + 1}})
+	used := messages.Epoch(1)
+	if settle { // each entry up to there may have been lost, with an epoch of this query
+		used = max(used, q.book.damage.epoch)
+	}
+	changes = append(changes, change{v: &value{kind: highestKind, query: q.name, epoch: c.highest + used}})
 	q.book.mu.Unlock()
 	return q.catalog.write(ctx, q.book, changes)
 }
