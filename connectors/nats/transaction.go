@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -57,10 +58,16 @@ const (
 // at half of it; one that exceeds it fails the query, since publishing it in parts
 // would break the promise.
 type transactionCommitter struct {
-	*committer // connection, checks and markers; its keeper does not run
+	*committer // connection, checks and markers; keepMarker runs instead of its keeper
 	rows       *held.Rows
 	encoders   encoders
-	taken      bool // the marker is ours
+	taken      bool          // the marker is ours
+	turn       chan struct{} // full while somebody publishes, or looks at the marker
+	maxAge     atomic.Int64  // limit of the stream, in nanoseconds
+
+	// committer.mu guards the fields below.
+	seen   uint64 // our marker was the last one when the stream ended there
+	looked uint64 // our marker at the last look
 }
 
 func newTransactionCommitter(s *sink, r connectors.WriteRequest) (*transactionCommitter, error) {
@@ -69,7 +76,7 @@ func newTransactionCommitter(s *sink, r connectors.WriteRequest) (*transactionCo
 		return nil, err
 	}
 	own := *s
-	c := &transactionCommitter{committer: newCommitter(&own, r), rows: rows}
+	c := &transactionCommitter{committer: newCommitter(&own, r), rows: rows, turn: make(chan struct{}, 1)}
 	own.stream.atomic = true
 	own.stream.subjects = append(own.stream.subjects[:len(own.stream.subjects):len(own.stream.subjects)], c.markerPlace().subject)
 	c.encoders.sink, c.encoders.schema = c.sink, r.Schema
@@ -87,6 +94,10 @@ func (c *transactionCommitter) Recover(ctx context.Context, epoch messages.Epoch
 	var wait backoff
 	for {
 		err := c.publish(ctx, epoch, first)
+		if err == nil && c.kept == nil {
+			c.kept = make(chan struct{})
+			go c.keepMarker()
+		}
 		if err == nil || fault.KindOf(err) != fault.Transient || ctx.Err() != nil {
 			return err
 		}
@@ -135,16 +146,19 @@ func (c *transactionCommitter) takeOver(ctx context.Context, l *link, epoch mess
 	case old != nil:
 		m.Epoch = old.Epoch
 		c.rows.Confirm(old.Epoch)
-	case len(c.rows.Pending(epoch)) > 0:
-		err := fault.New(fault.Config, "transactional: the marker of the query (subject %s) is no longer in stream %s, so that nothing tells whether epoch %d was published; "+
-			"give the stream larger limits; look into the stream and start the query afresh", c.markerPlace().subject, info.Config.Name, c.rows.Pending(epoch)[0])
-		return fault.WithClass(err, classTrimmed)
+	default:
+		if pending := c.rows.Pending(epoch); len(pending) > 0 {
+			if m.Epoch, err = c.unmarked(ctx, l, pending, last.epoch.ScanFrom); err != nil {
+				return err
+			}
+		}
 	}
 	if at, err = l.writeMarker(ctx, c.markerPlace(), m, at); err != nil {
 		return err
 	}
 	c.taken = true
-	c.noteMarker(m.Epoch, at)
+	c.maxAge.Store(int64(info.Config.MaxAge))
+	c.noteMarker(m.Epoch, at, 0)
 	return nil
 }
 
@@ -159,41 +173,7 @@ func (c *transactionCommitter) verify(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	created := c.created
-	c.mu.Unlock()
-	if err := c.checkIdentity(info, created); err != nil {
-		return err
-	}
-	_, err = c.reread(ctx, l)
-	return err
-}
-
-// reread reads the marker, which must be ours. It reports whether it has changed.
-func (c *transactionCommitter) reread(ctx context.Context, l *link) (changed bool, err error) {
-	m, at, err := l.readMarker(ctx, c.markerPlace())
-	if err != nil {
-		return false, err
-	}
-	if m == nil || m.Nonce != c.nonce {
-		err := c.committer.fenced(m)
-		c.fail(err)
-		return false, err
-	}
-	c.mu.Lock()
-	changed = c.marker != at
-	c.mu.Unlock()
-	c.noteMarker(m.Epoch, at)
-	return changed, nil
-}
-
-// noteMarker notes that our marker is at sequence at: epochs up to done are
-// published.
-func (c *transactionCommitter) noteMarker(done messages.Epoch, at uint64) {
-	c.mu.Lock()
-	c.marker, c.committed = at, done
-	c.mu.Unlock()
-	c.rows.Confirm(done)
+	return c.sameMarker(ctx, l, info)
 }
 
 // Writer implements connectors.Committer.
@@ -207,7 +187,7 @@ func (c *transactionCommitter) Begin(messages.Epoch) {}
 // Prepare implements connectors.Committer.
 func (c *transactionCommitter) Prepare(_ context.Context, e messages.Epoch, tokens []connectors.Token) (connectors.Token, error) {
 	c.mu.Lock()
-	t := epochToken{Guarantee: connectors.Transactional, Created: c.created, ScanFrom: c.marker + 1}
+	t := epochToken{Guarantee: connectors.Transactional, Created: c.created, ScanFrom: c.seen + 1}
 	err := c.err
 	c.mu.Unlock()
 	if err != nil {
@@ -231,6 +211,10 @@ func (c *transactionCommitter) Commit(ctx context.Context, e messages.Epoch, _ c
 	if err != nil || len(c.rows.Pending(e)) == 0 {
 		return err
 	}
+	if err := c.take(ctx); err != nil {
+		return err
+	}
+	defer c.give()
 	return c.publish(ctx, e, c.verify)
 }
 
@@ -269,13 +253,13 @@ func (c *transactionCommitter) epoch(ctx context.Context, l *link, e messages.Ep
 	c.mu.Unlock()
 	end, err := c.batch(ctx, l, e, at)
 	if err == nil {
-		c.noteMarker(e, end)
+		c.noteMarker(e, end, 0)
 		return nil
 	}
 	if !isWrongLast(err) {
 		return err
 	}
-	changed, readErr := c.reread(ctx, l)
+	changed, readErr := c.reread(ctx, l, 0)
 	switch {
 	case readErr != nil:
 		return readErr
