@@ -360,6 +360,7 @@ func (s *Session) Validate(ctx context.Context, name, script string) error {
 type Outline struct {
 	Queries []string // the names of the queries that it starts
 	Prints  bool     // it has statements that print: EXPLAIN, SHOW, DESCRIBE
+	Drops   []string // the names of the queries that it drops
 }
 
 // Outline is Validate that also says what the script holds.
@@ -371,6 +372,9 @@ func (s *Session) Outline(ctx context.Context, name, script string) (Outline, er
 	}
 	for _, st := range sc.steps {
 		o.Prints = o.Prints || st.print != nil
+		if st.drop != "" {
+			o.Drops = append(o.Drops, st.drop)
+		}
 	}
 	return o, scriptError(name, sc.src, sc.errs)
 }

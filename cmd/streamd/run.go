@@ -125,7 +125,7 @@ func (c *runCmd) runSession(ctx context.Context, s *runtime.Session, j *job) err
 	if err != nil {
 		return err
 	}
-	if len(o.Queries) == 0 && !o.Prints {
+	if len(o.Queries)+len(o.Drops) == 0 && !o.Prints {
 		return fmt.Errorf("%s: %s; add a SELECT, or INSERT INTO a sink ... SELECT", j.name, noQuery)
 	}
 	if err := c.forget(s, log, o.Queries); err != nil {

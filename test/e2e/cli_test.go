@@ -113,6 +113,7 @@ func TestAFileWithoutAQuery(t *testing.T) {
 			t.Errorf("explain of %q prints %q", text, x.out.String())
 		}
 	}
+	here(t, "DROP QUERY IF EXISTS q;").run(t, "run", "q.sql").ends(2, none)
 	p := here(t, ones+"DESCRIBE ones; EXPLAIN SELECT a FROM ones;")
 	p.run(t, "run", "q.sql").ends(0, none) // it prints what was asked for
 	x := p.run(t, "explain", "q.sql")

@@ -288,14 +288,14 @@ func TestAChangedQuery(t *testing.T) {
 	p.run(t, "validate", "q.sql", "--against", "streamd-data").ends(0)
 	once("output.sql").ends(0, "query goes on from its checkpoint")
 	p.run(t, "run", "none.sql").ends(3, "--allow-dropped-state")
-	p.run(t, "run", "q.sql", "--restore-epoch", "999999").ends(1, "is not retained")
+	p.run(t, "run", "q.sql", "--restore-epoch", "999999").ends(3, "is not retained")
 	once("q.sql", "--restore-epoch", "2").ends(0, "query goes on from its checkpoint", "epoch=2")
 	once("none.sql", "--allow-dropped-state").ends(0, "query goes on from its checkpoint")
 	once("window.sql", "--fresh", "c").ends(0, "checkpoint removed")
 	p.run(t, "run", "nothing.sql", "--fresh", "c").ends(2)
 	p.write(t, "nothing.sql", "SHOW QUERIES;")
 	p.run(t, "run", "nothing.sql").ends(0, "not in the file", "queries=c")
-	p.run(t, "run", "nothing.sql", "--fresh", "d").ends(0, "there is no checkpoint of a query of that name")
+	p.run(t, "run", "nothing.sql", "--fresh", "d").ends(2, "neither the file nor the directory has a query of that name")
 	if _, err := os.Stat(filepath.Join(p.dir, "streamd-data", "queries", "c")); err != nil {
 		t.Error("a checkpoint was removed although nobody asked for it")
 	}
