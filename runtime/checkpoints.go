@@ -47,7 +47,7 @@ type CheckpointEpoch struct {
 	Attempt     uint64    `json:"attempt"`
 	At          time.Time `json:"at"`
 	Final       bool      `json:"final"`
-	RowsIn      uint64    `json:"rows_in"` // read from sources since the query first started
+	RowsIn      uint64    `json:"rows_in"` // read from sources since the query first started, bad ones included
 	StateRows   int64     `json:"state_rows"`
 	StateBytes  int64     `json:"state_bytes"`
 	RecordBytes int       `json:"record_bytes"`
@@ -145,9 +145,7 @@ func (r sizedRecord) summary() CheckpointEpoch {
 		Epoch: uint64(r.Epoch), Prev: uint64(r.Prev), Attempt: r.Attempt, Final: r.Final, RecordBytes: r.bytes,
 		At: time.UnixMicro(r.WallMicros).UTC(),
 	}
-	for i := range r.Sources {
-		e.RowsIn += r.Sources[i].Rows
-	}
+	e.RowsIn = rowsOf(r.Record, "").In
 	for i := range r.Counters {
 		e.StateRows += r.Counters[i].StateRows
 		e.StateBytes += r.Counters[i].StateBytes

@@ -72,6 +72,10 @@ func (sc *script) compile(p *prepared) bool {
 	}
 	p.compiled = c
 	p.text = fmt.Sprintf("Query %s (output mode %s)\n%s", p.name, mode, c.Explain(p.extended))
+	sc.emitNotes(p, mode)
+	for _, n := range p.notes {
+		p.text += "  " + n + "\n"
+	}
 	return true
 }
 
@@ -88,7 +92,7 @@ func (sc *script) compileConfig(p *prepared, mode plan.Mode, sink connectors.Sin
 			Now: func() messages.EventTime { return messages.EventTimeOf(clock.Now()) },
 		},
 		RowErrors:   sc.rowErrors(p),
-		OnBadRecord: sc.s.badRecords(p.name),
+		OnBadRecord: sc.s.badRecords(p),
 	}
 	if p.sink.sink == nil {
 		cfg.Sink.Guarantee, cfg.Sink.Visibility = p.sink.options.Enum("guarantee"), p.sink.options.Enum("visibility")
@@ -218,9 +222,9 @@ func (sc *script) rowErrors(p *prepared) *operator.RowErrors {
 	})
 	switch policy {
 	case connectors.DropOnError, connectors.DeadLetter:
-		return &operator.RowErrors{Drop: true, Report: sc.s.badRow(p.name)}
+		return &operator.RowErrors{Drop: true, Report: sc.s.badRow(p)}
 	case connectors.NullOnError:
-		return &operator.RowErrors{Report: sc.s.badRow(p.name)}
+		return &operator.RowErrors{Report: sc.s.badRow(p)}
 	default:
 		return nil
 	}
@@ -230,23 +234,21 @@ func (sc *script) rowErrors(p *prepared) *operator.RowErrors {
 const sampleEvery = 10 * time.Second
 
 // badRecords logs an example of the records that the policy kept out.
-func (s *Session) badRecords(query string) func(table string) func(*connectors.BadRecord) {
+func (s *Session) badRecords(p *prepared) func(table string) func(*connectors.BadRecord) {
 	return func(table string) func(*connectors.BadRecord) {
 		limit := newSampler(s.sys.Clock(), sampleEvery)
+		p.flush = append(p.flush, limit.flush)
 		return func(b *connectors.BadRecord) {
-			if n, ok := limit.take(); ok {
-				s.cfg.Log.Warn("bad record", "query", query, "source", table, "origin", b.Origin, "error", b.Cause, "since_last", n)
-			}
+			limit.log(s.cfg.Log, "bad record", "query", p.name, "source", table, "origin", b.Origin, "error", b.Cause)
 		}
 	}
 }
 
 // badRow logs an example of the rows on which an expression failed.
-func (s *Session) badRow(query string) func(*messages.Batch, int, error) {
+func (s *Session) badRow(p *prepared) func(*messages.Batch, int, error) {
 	limit := newSampler(s.sys.Clock(), sampleEvery)
+	p.flush = append(p.flush, limit.flush)
 	return func(_ *messages.Batch, _ int, err error) {
-		if n, ok := limit.take(); ok {
-			s.cfg.Log.Warn("bad row", "query", query, "error", err, "since_last", n)
-		}
+		limit.log(s.cfg.Log, "bad row", "query", p.name, "error", err)
 	}
 }

@@ -46,12 +46,15 @@ type Query struct {
 	sources map[string]connectors.Source // by node, to know their ends
 	runner  *deploy.Runner
 	maker   progressMaker
+	flush   []func()      // logs what the samplers have kept back
 	told    chan struct{} // closed when the listeners know of the start
 
 	// mu guards the fields below.
 	mu       sync.Mutex
 	id       string
-	recent   []*Progress // oldest first
+	recent   []*Progress    // oldest first
+	base     *epochs.Record // what the first attempt went on from, nil: nothing
+	restored bool           // base is known
 	retrying map[string]string
 	blocked  string
 }
@@ -279,11 +282,16 @@ func (q *Query) onRestore(rec *epochs.Record) {
 	q.id = uuidOf(rec.Incarnation)
 	q.maker.id = q.id
 	q.maker.prev = rec
+	if !q.restored {
+		q.base = rec
+	}
+	q.restored = true
 }
 
 // onEpoch is called by the runner with each durable record.
 func (q *Query) onEpoch(r actors.EpochReport) {
 	q.mu.Lock()
+	q.restored = true // a later attempt goes on from what this run has committed
 	if q.id == "" {
 		q.id = uuidOf(r.Record.Incarnation)
 		q.maker.id = q.id

@@ -1,13 +1,14 @@
 package runtime
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
 )
 
-// sampler lets one event through per interval and counts the others. It is safe
+// sampler logs one event per interval and counts the others. It is safe
 // for concurrent use.
 type sampler struct {
 	clock connectors.Clock
@@ -16,24 +17,36 @@ type sampler struct {
 	// mu guards the fields below.
 	mu   sync.Mutex
 	next time.Duration
-	n    int
+	n    int    // events since the last one that was logged
+	last func() // logs the latest of them
 }
 
 func newSampler(c connectors.Clock, every time.Duration) *sampler {
 	return &sampler{clock: c, every: every}
 }
 
-// take reports whether this event is to be shown, and how many there were since
-// the last one that was, itself included.
-func (s *sampler) take() (int, bool) {
+// log logs an event, or keeps it back until it is another's turn or flush.
+func (s *sampler) log(l *slog.Logger, text string, attrs ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n++
-	now := s.clock.Mono()
-	if now < s.next {
-		return 0, false
+	s.last = func() { l.Warn(text, append(attrs, "since_last", s.n)...) }
+	if s.clock.Mono() >= s.next {
+		s.show()
 	}
-	n := s.n
-	s.n, s.next = 0, now+s.every
-	return n, true
+}
+
+// flush logs the last event that was kept back, with how many there were.
+func (s *sampler) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n > 0 {
+		s.show()
+	}
+}
+
+// show logs the last event. The caller holds mu.
+func (s *sampler) show() {
+	s.last()
+	s.n, s.last, s.next = 0, nil, s.clock.Mono()+s.every
 }

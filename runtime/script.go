@@ -300,6 +300,9 @@ func (s *Session) ExecNamed(ctx context.Context, name, script string) error {
 	for _, st := range sc.steps {
 		switch {
 		case st.query != nil:
+			for _, n := range st.query.notes {
+				s.cfg.Log.Warn(name+":"+n, "query", st.query.name)
+			}
 			if _, err := s.startPrepared(st.query); err != nil {
 				return err
 			}
@@ -360,6 +363,7 @@ func (s *Session) Validate(ctx context.Context, name, script string) error {
 type Outline struct {
 	Queries []string // the names of the queries that it starts
 	Prints  bool     // it has statements that print: EXPLAIN, SHOW, DESCRIBE
+	Notes   []string // what may not be meant, as "name:line:column: note: text"
 	Drops   []string // the names of the queries that it drops
 }
 
@@ -369,6 +373,9 @@ func (s *Session) Outline(ctx context.Context, name, script string) (Outline, er
 	var o Outline
 	for _, q := range sc.queries {
 		o.Queries = append(o.Queries, q.name)
+		for _, n := range q.notes {
+			o.Notes = append(o.Notes, name+":"+n)
+		}
 	}
 	for _, st := range sc.steps {
 		o.Prints = o.Prints || st.print != nil

@@ -33,7 +33,9 @@ type prepared struct {
 
 	values   option.Values
 	compiled *plan.Compiled
-	text     string // EXPLAIN
+	notes    []string // with the place in the script
+	flush    []func() // logs what the samplers of bad records have kept back
+	text     string   // EXPLAIN
 }
 
 // createQuery prepares CREATE QUERY.
@@ -154,7 +156,7 @@ func (s *Session) startPrepared(p *prepared) (*Query, error) {
 	}
 	q := &Query{
 		session: s, name: p.name, runID: uuidText(run), explain: p.text, sources: map[string]connectors.Source{},
-		retrying: map[string]string{}, told: make(chan struct{}),
+		retrying: map[string]string{}, told: make(chan struct{}), flush: p.flush,
 	}
 	for node, t := range p.compiled.Sources {
 		q.sources[node] = t.Handle.Source()
@@ -200,6 +202,9 @@ func (s *Session) watch(q *Query, first []Listener) {
 	}
 	close(q.told)
 	<-q.runner.Done()
+	for _, flush := range q.flush {
+		flush()
+	}
 	for _, l := range s.listeners() {
 		l.OnTerminated(q, q.Err())
 	}
