@@ -3,7 +3,6 @@ package nats
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -49,6 +48,9 @@ import (
 //     token e (Own), so that they are not mistaken for rows of later epochs and
 //     carried on for ever.
 //
+// If no row of a later epoch has come by the time of Prepare(e), L(e) is taken
+// anew then; see atRest.
+//
 // Before the first commit there is no token. Recover then records the end of
 // the stream in the marker, before any row is published, so that a second start
 // reads from there.
@@ -72,6 +74,8 @@ type committer struct {
 	kept   chan struct{} // closed when the keeper has ended; nil before it runs
 	lease  lease         // of an exact committer
 	told   string        // last reason passed to OnRetrying; belongs to Recover, then to the keeper
+
+	left *leftRows // while rows of another guarantee are published with at_least_once
 
 	progress atomic.Uint64 // rows acknowledged
 	adopted  atomic.Uint64 // rows that were in the stream already
@@ -111,7 +115,7 @@ type begun struct {
 func newCommitter(s *sink, r connectors.WriteRequest) *committer {
 	c := &committer{
 		sink: s, req: r, exact: r.Offer.Guarantee != connectors.AtLeastOnce, nonce: nuid.Next(),
-		tag:  fmt.Sprintf("%s/%s@%016x", escaped(r.Query), escaped(r.Sink), r.Incarnation.Hi),
+		tag:  sinkTag(r.Query, r.Sink, r.Incarnation),
 		wake: make(chan struct{}, 1), lease: newLease(), begun: map[messages.Epoch]begun{},
 	}
 	if s.exclusive && r.Offer.Guarantee == connectors.ExactlyOnce {
@@ -129,15 +133,15 @@ func newCommitter(s *sink, r connectors.WriteRequest) *committer {
 // Recover implements connectors.Committer. It waits for a server as long as it
 // takes.
 func (c *committer) Recover(ctx context.Context, epoch messages.Epoch, last connectors.Token) error {
+	if !c.exact {
+		return c.recoverLoosely(ctx, epoch, last)
+	}
 	if c.kept != nil {
 		return fault.New(fault.Internal, "Recover of a nats sink was called again after it had succeeded")
 	}
-	var tok *anyToken
-	if c.exact {
-		var err error
-		if tok, err = decodeAnyToken(last); err != nil {
-			return err
-		}
+	tok, err := decodeAnyToken(last)
+	if err != nil {
+		return err
 	}
 	return c.start(ctx, func(ctx context.Context, l *link) error { return c.takeOver(ctx, l, epoch, tok) })
 }
@@ -235,7 +239,7 @@ func (c *committer) lookUp(ctx context.Context, l *link) (info *jetstream.Stream
 // takeOver checks the stream, fences older attempts and finds what they left.
 func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch, last *anyToken) error {
 	info, old, at, err := c.lookUp(ctx, l)
-	if err != nil || !c.exact {
+	if err != nil {
 		return err
 	}
 	tok, err := last.forAtOnce(old)
@@ -245,7 +249,7 @@ func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch,
 	from, created := info.State.LastSeq+1, info.Created
 	switch {
 	case tok != nil:
-		from, created = tok.ScanFrom, tok.Created
+		from, created = behind(tok.Own, tok.ScanFrom), tok.Created
 	case old != nil && (old.Epoch == epoch || last != nil):
 		from, created = old.ScanFrom, old.Created
 	}
@@ -266,6 +270,18 @@ func (c *committer) takeOver(ctx context.Context, l *link, epoch messages.Epoch,
 		return err
 	}
 	return fault.Inject("sink/adopted")
+}
+
+// behind returns the first sequence from from on that is not in own, which are
+// rows of committed epochs: nothing is lost if the stream has forgotten those.
+func behind(own ranges, from uint64) uint64 {
+	for _, s := range own {
+		if s.from > from {
+			break
+		}
+		from = max(from, s.to+1)
+	}
+	return from
 }
 
 // adopt reads the end of the stream.
@@ -371,6 +387,10 @@ func (c *committer) Prepare(_ context.Context, e messages.Epoch, tokens []connec
 	if !ok {
 		return nil, fault.New(fault.Internal, "Prepare of epoch %d of a nats sink without Begin", e)
 	}
+	if rest, ok := c.atRest(e); ok {
+		b = rest
+		c.begun[e] = b
+	}
 	t := token{Created: c.created, ScanFrom: b.highest + 1}
 	for _, text := range tokens {
 		var part writerToken
@@ -394,6 +414,24 @@ func (c *committer) Prepare(_ context.Context, e messages.Epoch, tokens []connec
 		}
 	}
 	return t.encode()
+}
+
+// atRest returns what Begin would note now, if no row behind the cut of e has come
+// yet: all before it are acknowledged. The order matters: a row that comes later is
+// sent after the highest sequence was read. So a query that goes quiet does not
+// look for rows of later epochs between its own last ones and those of others.
+func (c *committer) atRest(e messages.Epoch) (begun, bool) {
+	b := begun{highest: c.base, rows: c.progress.Load()}
+	list := c.snapshot()
+	for _, w := range list {
+		b.highest = max(b.highest, w.bound())
+	}
+	for _, w := range list {
+		if !w.restsAt(e) {
+			return b, false
+		}
+	}
+	return b, true
 }
 
 // Commit implements connectors.Committer.

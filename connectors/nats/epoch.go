@@ -91,23 +91,11 @@ func (c *epochCommitter) Recover(ctx context.Context, epoch messages.Epoch, last
 			return err
 		}
 	}
-	return c.finish(ctx, epoch)
-}
-
-// finish publishes what is left of committed epochs, trying again while the server
-// is away.
-func (c *epochCommitter) finish(ctx context.Context, epoch messages.Epoch) error {
-	var wait backoff
-	for {
-		err := c.publish(ctx, epoch)
-		if err == nil || fault.KindOf(err) != fault.Transient || ctx.Err() != nil {
-			c.found = nil
-			return err
-		}
-		if err := sleep(ctx, wait.next()); err != nil {
-			return err
-		}
+	err := retry(ctx, func() error { return c.publish(ctx, epoch) })
+	if err == nil {
+		c.found = nil
 	}
+	return err
 }
 
 // takeOver checks the stream, fences older attempts and finds what they left. It

@@ -205,6 +205,42 @@ func TestGuaranteeIsRefused(t *testing.T) {
 		}
 		openOutput(t, c, outOptions(b)...)
 	})
+	t.Run("nor when those were that came behind the marker's injection", func(t *testing.T) {
+		for _, late := range []int{0, 10} { // rows of the next epoch
+			b := newBroker(t)
+			js, _ := b.client()
+			s := outStream(t, js)
+			o := openOutput(t, outputConfig{}, outOptions(b)...)
+			o.write(0, 0, 50)
+			o.epoch++
+			o.com.Begin(o.epoch)
+			o.write(0, 50, 80)
+			if err := o.writers[0].(*writer).await(t.Context(), 80); err != nil {
+				t.Fatal(err)
+			}
+			publish(t, js, "out.foreign", 1000, 1001)
+			o.write(0, 80, 100)
+			flushes := o.cut(o.epoch)
+			o.write(0, 100, 100+late)
+			tok := o.finish(flushes)
+			if err := o.com.Commit(t.Context(), 1, tok); err != nil {
+				t.Fatal(err)
+			}
+			o.close()
+			gone := uint64(102) // everything up to the commit
+			if late > 0 {
+				gone = 81 // rows up to the message of somebody else
+			}
+			if err := s.Purge(t.Context(), jetstream.WithPurgeSequence(gone)); err != nil {
+				t.Fatal(err)
+			}
+			o = openOutput(t, outputConfig{attempt: 2, epoch: 1, last: tok}, outOptions(b)...)
+			if n := o.c.unmet.Load(); n != int64(late) {
+				t.Errorf("%d rows of the next epoch are found, want %d", n, late)
+			}
+			o.close()
+		}
+	})
 	t.Run("when the stream was re-created", func(t *testing.T) {
 		b, js, _, c := setup(t)
 		if err := js.DeleteStream(t.Context(), "OUT"); err != nil {

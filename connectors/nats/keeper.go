@@ -171,7 +171,8 @@ func (c *committer) pending() bool {
 	return slices.ContainsFunc(c.snapshot(), func(w *writer) bool { return w.tail.Load() > w.head.Load() })
 }
 
-// denied fails the attempt when the server has refused a permission.
+// denied fails the attempt when the server has refused the permission to publish a
+// row that waits for its answer.
 func (c *committer) denied() bool {
 	c.mu.Lock()
 	l := c.link
@@ -179,14 +180,21 @@ func (c *committer) denied() bool {
 	if l == nil {
 		return false
 	}
-	l.mu.Lock()
-	err := l.denied
-	l.mu.Unlock()
+	err := l.deniedRow(c.sent)
 	if err == nil {
 		return false
 	}
 	c.fail(fault.WithClass(fault.Wrap(fault.Config, err, "publish to stream %s", c.sink.stream.name), classPermission))
 	return true
+}
+
+// sent reports whether a row with a subject waits for its answer.
+func (c *committer) sent(subject string) bool {
+	found := false
+	for _, w := range c.snapshot() {
+		w.each(func(_ uint64, s *slot) { found = found || s.state == slotSent && string(s.subject) == subject })
+	}
+	return found
 }
 
 // drop closes the current connection.
@@ -298,18 +306,18 @@ func (c *committer) repairOnce(ctx context.Context) error {
 	if err := c.subscribe(l); err != nil {
 		return err
 	}
-	return c.resume(l)
+	return c.resume(ctx, l)
 }
 
 // resume lets all writers go on with l, which is verified and subscribed.
-func (c *committer) resume(l *link) error {
+func (c *committer) resume(ctx context.Context, l *link) error {
 	done := map[*writer]bool{}
 	for {
 		for _, w := range c.snapshot() {
 			if done[w] {
 				continue
 			}
-			if err := w.resend(l); err != nil {
+			if err := w.resend(ctx, l); err != nil {
 				return err
 			}
 			done[w] = true

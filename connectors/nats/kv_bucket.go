@@ -87,15 +87,15 @@ func checkBucket(info *jetstream.StreamInfo, b *bucketSpec, converges bool, tag 
 		return unsuited("refuses a value for good once its key has %d revisions (discard new per subject); turn that off with: nats stream edit %s --no-discard-per-subject", c.MaxMsgsPerSubject, b.stream())
 	case c.MaxMsgSize > 0 && int(c.MaxMsgSize) <= headerBytes+tag:
 		return unsuited("takes values of %d bytes, headers included (max_value_size), which the headers alone need; give it at least %d", c.MaxMsgSize, 2*(headerBytes+tag))
+	case c.PersistMode == jetstream.AsyncPersistMode:
+		return unsuited("acknowledges values before they are written (persist_mode async), so that a crash of the server loses values of committed epochs; " +
+			"make a bucket with the default persist mode: nats kv add NAME")
 	case !converges:
 		return nil
 	case c.Retention != jetstream.LimitsPolicy:
 		return unsuited("forgets values that were read (%s retention), so that it cannot converge; make a bucket with: nats kv add NAME", c.Retention)
 	case c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0):
 		return unsuited("drops the oldest keys when it is full (discard old), so that it cannot converge; set: nats stream edit %s --discard new, or guarantee = 'at_least_once'", b.stream())
-	case c.PersistMode == jetstream.AsyncPersistMode:
-		return unsuited("acknowledges values before they are written (persist_mode async), so that a crash of the server loses values of committed epochs; " +
-			"use the default persist mode, or guarantee = 'at_least_once'")
 	}
 	return nil
 }
@@ -121,15 +121,16 @@ type kvOp struct {
 }
 
 // each reads the headers of a bucket from its beginning and reports every
-// revision that is kept, in order. tag is what that of this sink begins with.
-func (b *bucketSpec) each(ctx context.Context, l *link, tag string, f func(kvOp)) error {
+// revision that is kept, in order. Those of any incarnation of the sink called name
+// are its own.
+func (b *bucketSpec) each(ctx context.Context, l *link, name string, f func(kvOp)) error {
 	_, err := l.headers(ctx, b.stream(), 1, func(m *nats.Msg, seq uint64) {
 		key, ok := strings.CutPrefix(m.Subject, b.subject())
 		if !ok {
 			return
 		}
 		f(kvOp{
-			key: key, seq: seq, mine: strings.HasPrefix(m.Header.Get(headerSink), tag),
+			key: key, seq: seq, mine: tagName(m.Header.Get(headerSink)) == name,
 			deleted: m.Header.Get(headerOperation) != "" || m.Header.Get("Nats-Marker-Reason") != "",
 		})
 	})

@@ -30,6 +30,7 @@ func TestBucketsThatDoNotSuit(t *testing.T) {
 		{"a full key refuses", func(s *jetstream.StreamConfig) { s.DiscardNewPerSubject = true }, []string{"--no-discard-per-subject"}, false},
 		{"tiny values", func(s *jetstream.StreamConfig) { s.MaxMsgSize = 100 }, []string{"max_value_size", "give it at least"}, false},
 		{"oldest keys go", func(s *jetstream.StreamConfig) { s.Discard, s.MaxBytes = jetstream.DiscardOld, 1<<20 }, []string{"discard new"}, true},
+		{"asynchronous", func(s *jetstream.StreamConfig) { s.PersistMode = jetstream.AsyncPersistMode }, []string{"persist_mode async"}, false},
 		{"values are forgotten", func(s *jetstream.StreamConfig) { s.Retention = jetstream.InterestPolicy }, []string{"retention"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,6 +58,7 @@ type kvCommitter struct {
 	table *kvTable
 	// rows are those of epochs, to be written after their commit; nil at once.
 	rows *held.Rows
+	left *kvPublisher // while rows of another guarantee are written with at_least_once
 
 	ctx    context.Context //nolint:containedctx // the committer outlives the calls that use it
 	cancel context.CancelFunc
@@ -98,6 +99,9 @@ func newKVCommitter(s *kvSink, r connectors.WriteRequest) *kvCommitter {
 // Recover implements connectors.Committer. It waits for a server as long as it
 // takes.
 func (c *kvCommitter) Recover(ctx context.Context, epoch messages.Epoch, last connectors.Token) error {
+	if !c.exact {
+		return c.recoverLoosely(ctx, epoch, last)
+	}
 	if c.kept != nil {
 		return fault.New(fault.Internal, "Recover of a nats sink was called again after it had succeeded")
 	}
@@ -105,9 +109,15 @@ func (c *kvCommitter) Recover(ctx context.Context, epoch messages.Epoch, last co
 	if err != nil {
 		return err
 	}
+	return c.connect(ctx, func(ctx context.Context, l *link) error { return c.takeOver(ctx, l, epoch, tok) })
+}
+
+// connect calls takeOver with new connections until it succeeds. Then values can be
+// written.
+func (c *kvCommitter) connect(ctx context.Context, takeOver func(context.Context, *link) error) error {
 	var wait backoff
 	for {
-		l, err := c.recoverOnce(ctx, epoch, tok)
+		l, err := c.connectOnce(ctx, takeOver)
 		if err == nil {
 			c.marks.tell("")
 			c.install(l)
@@ -138,7 +148,7 @@ func (c *kvCommitter) complain(what string, err error) {
 
 // decode returns a token, nil if nothing is promised about what came before.
 func (c *kvCommitter) decode(last connectors.Token) (*kvToken, error) {
-	if !c.exact || len(last) == 0 {
+	if len(last) == 0 {
 		return nil, nil
 	}
 	var x kvToken
@@ -156,13 +166,13 @@ func (c *kvCommitter) decode(last connectors.Token) (*kvToken, error) {
 	return &x, nil
 }
 
-// recoverOnce returns a connection that may write.
-func (c *kvCommitter) recoverOnce(ctx context.Context, epoch messages.Epoch, tok *kvToken) (*link, error) {
+// connectOnce returns a connection that may write.
+func (c *kvCommitter) connectOnce(ctx context.Context, takeOver func(context.Context, *link) error) (*link, error) {
 	l, err := c.sink.conn.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err = c.takeOver(ctx, l, epoch, tok); err == nil {
+	if err = takeOver(ctx, l); err == nil {
 		err = c.subscribe(l)
 	}
 	if err != nil {
@@ -283,13 +293,12 @@ func (c *kvCommitter) track(ctx context.Context, closed <-chan struct{}) error {
 	if err := fault.Inject("kv/track"); err != nil {
 		return err
 	}
-	tag, _, _ := strings.Cut(c.marks.tag, "@") // of every incarnation
 	var wait backoff
 	for {
 		found := map[string]uint64{}
 		err := fault.New(fault.Transient, "nats sink has no connection to %s", c.sink.conn.hosts())
 		if l := c.current(); l != nil {
-			err = c.sink.bucket.each(ctx, l, tag+"@", func(op kvOp) {
+			err = c.sink.bucket.each(ctx, l, tagName(c.marks.tag), func(op kvOp) {
 				if delete(found, op.key); op.mine && !op.deleted {
 					found[op.key] = op.seq
 				}

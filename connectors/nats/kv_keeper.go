@@ -94,10 +94,7 @@ func (k *kvWatch) tick() bool {
 		return false
 	}
 	if l := c.current(); l != nil {
-		l.mu.Lock()
-		err := l.denied
-		l.mu.Unlock()
-		if err != nil {
+		if err := l.deniedRow(c.table.sent); err != nil {
 			c.table.fail(fault.WithClass(fault.Wrap(fault.Config, err, "write to bucket %s", c.sink.bucket.name), classPermission))
 			return false
 		}

@@ -3,6 +3,7 @@ package nats
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -33,7 +34,8 @@ type kvTable struct {
 	slots          []kvSlot
 	free           []int // slots
 	conflicts      []*kvEntry
-	buffers        [][]byte // for values, to be used again
+	buffers        buffers // of values
+	frames         uint64  // complete tables begun
 	link           *link
 	limit          int64 // largest message the server takes
 	open           bool  // values may be sent on link
@@ -105,6 +107,7 @@ type kvCover struct {
 func newKVTable(c *kvCommitter) *kvTable {
 	t := &kvTable{c: c, keys: map[string]*kvEntry{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	t.out.init(c.marks.tag)
+	t.buffers.limit = c.sink.maxBytes
 	return t
 }
 
@@ -116,6 +119,13 @@ func (t *kvTable) add(w *kvWriter) {
 	if t.err != nil {
 		w.failed()
 	}
+}
+
+// remove makes w no longer one of the writers; all that it was given is written.
+func (t *kvTable) remove(w *kvWriter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.writers = slices.DeleteFunc(t.writers, func(o *kvWriter) bool { return o == w })
 }
 
 // allowSkip says whether values that are in the bucket already may be left out of
@@ -152,12 +162,13 @@ func (t *kvTable) entry(subject []byte) *kvEntry {
 	return e
 }
 
-// store makes data the value of an entry, on its way or behind the one that is. It
-// returns a buffer in exchange for that of data.
-func (t *kvTable) store(e *kvEntry, w *kvWriter, data []byte, deleted bool) []byte {
+// store makes a copy of data the value of an entry, on its way or behind the one
+// that is.
+func (t *kvTable) store(e *kvEntry, w *kvWriter, data []byte, deleted bool) {
 	e.live = !deleted
 	if e.state != kvIdle {
-		return t.put(&e.next, w, data, deleted)
+		t.put(&e.next, w, data, deleted)
+		return
 	}
 	t.unlist(e)
 	if n := len(t.free); n > 0 {
@@ -167,34 +178,30 @@ func (t *kvTable) store(e *kvEntry, w *kvWriter, data []byte, deleted bool) []by
 		t.slots = append(t.slots, kvSlot{})
 	}
 	t.slots[e.slot].e, e.state = e, kvHeld
-	buf := t.put(&e.out, w, data, deleted)
+	t.put(&e.out, w, data, deleted)
 	if t.open {
 		t.send(e)
 	}
-	return buf
 }
 
 // put fills v.
-func (t *kvTable) put(v *kvValue, w *kvWriter, data []byte, deleted bool) []byte {
-	buf := v.data
+func (t *kvTable) put(v *kvValue, w *kvWriter, data []byte, deleted bool) {
 	if v.set {
 		v.owner.values--
 		v.owner.bytes -= int64(len(v.data))
 		v.owner.wake()
-	} else if n := len(t.buffers); n > 0 {
-		buf, t.buffers = t.buffers[n-1], t.buffers[:n-1]
+		t.buffers.put(v.data)
 	}
-	v.set, v.deleted, v.data, v.owner = true, deleted, data, w
+	v.set, v.deleted, v.data, v.owner = true, deleted, append(t.buffers.get(len(data)), data...), w
 	w.values++
 	w.bytes += int64(len(data))
 	for _, c := range v.covers {
 		if c.w == w {
-			return buf[:0] // its older row waits for the same answer
+			return // its older row waits for the same answer
 		}
 	}
 	v.covers = append(v.covers, kvCover{w, w.gen})
 	w.count(w.gen, 1)
-	return buf[:0]
 }
 
 // send publishes the value of e that is on its way.
@@ -246,9 +253,7 @@ func (t *kvTable) release(v *kvValue) {
 	v.owner.values--
 	v.owner.bytes -= int64(len(v.data))
 	v.owner.wake()
-	if cap(v.data) <= keepBuffer && len(t.buffers) < 1024 {
-		t.buffers = append(t.buffers, v.data[:0])
-	}
+	t.buffers.put(v.data)
 	clear(v.covers)
 	*v = kvValue{covers: v.covers[:0]}
 }
@@ -450,6 +455,14 @@ func (t *kvTable) pending() (sent, busy int) {
 		}
 	}
 	return sent, busy
+}
+
+// sent reports whether a value for a subject waits for its answer.
+func (t *kvTable) sent(subject string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.keys[subject]
+	return e != nil && e.state == kvSent
 }
 
 func (t *kvTable) fail(err error) {

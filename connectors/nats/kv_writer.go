@@ -23,6 +23,8 @@ type kvWriter struct {
 	subject, data []byte
 	frame         uint64 // number of the complete table being written
 	inFrame       bool
+	// keep, if not nil, says which of the rows are written. It may look at subject.
+	keep func(row int) bool
 
 	// The fields below are guarded by t.mu.
 	over    bool   // closed is
@@ -66,12 +68,15 @@ func (w *kvWriter) Write(ctx context.Context, b *messages.Batch, _ []messages.ID
 			}
 			deleted = kinds[row] == messages.Delete
 		}
-		var err error
-		if w.subject, err = w.key.append(w.subject[:len(w.c.sink.prefix)], b, row); err != nil {
+		if err := w.locate(b, row); err != nil {
 			return err
+		}
+		if w.keep != nil && !w.keep(row) {
+			continue
 		}
 		w.data = w.data[:0]
 		if !deleted {
+			var err error
 			if w.data, err = w.enc.Encode(w.data, b, row); err != nil {
 				return err
 			}
@@ -84,6 +89,13 @@ func (w *kvWriter) Write(ctx context.Context, b *messages.Batch, _ []messages.ID
 		return w.endTable(ctx)
 	}
 	return nil
+}
+
+// locate makes the subject of a row, which stands for its key.
+func (w *kvWriter) locate(b *messages.Batch, row int) error {
+	var err error
+	w.subject, err = w.key.append(w.subject[:len(w.c.sink.prefix)], b, row)
+	return err
 }
 
 // put gives the value in w.data to the table, waiting until there is room.
@@ -120,7 +132,7 @@ func (w *kvWriter) put(ctx context.Context, deleted bool) error {
 			return nil // a flush waits for what is on its way
 		}
 	}
-	w.data = t.store(e, w, w.data, deleted)
+	t.store(e, w, w.data, deleted)
 	return nil
 }
 
@@ -132,9 +144,10 @@ func (w *kvWriter) room() bool {
 // beginTable starts a complete table. Before the first one it is found out which
 // keys earlier attempts have left.
 func (w *kvWriter) beginTable(ctx context.Context) error {
-	w.frame++
 	w.inFrame = true
 	w.t.mu.Lock()
+	w.t.frames++
+	w.frame = w.t.frames
 	tracking := w.t.tracking
 	w.t.mu.Unlock()
 	if tracking {

@@ -62,6 +62,22 @@ func (c *committer) own(ctx context.Context, l *link) error {
 	return nil
 }
 
+// mayPublish makes sure that the lease is valid. The keeper calls it before each row
+// that it sends again: the process may have been frozen behind its last look at the
+// marker.
+func (c *committer) mayPublish(ctx context.Context, l *link) error {
+	if !c.exact || c.lease.valid() {
+		return nil
+	}
+	if err := c.own(ctx, l); err != nil {
+		return err
+	}
+	if !c.lease.valid() {
+		return fault.New(fault.Transient, "nats server %s takes longer than %v to say whether rows may be published", c.sink.conn.hosts(), leaseFor)
+	}
+	return nil
+}
+
 // renewLease is called by the keeper. It returns false when the attempt is over. A
 // server that does not answer counts as a lost connection.
 func (c *committer) renewLease() bool {

@@ -79,12 +79,12 @@ func (c *committer) checkOutput(s *jetstream.StreamConfig) error {
 			"nats stream edit %s --no-discard-per-subject", s.Name, s.MaxMsgsPerSubject, s.Name)
 	}
 	g := c.req.Offer.Guarantee
-	if g == connectors.AtLeastOnce {
-		return nil
-	}
 	if s.PersistMode == jetstream.AsyncPersistMode {
 		return unsuited(classUnsuitable, "%s: stream %s acknowledges rows before they are written (persist_mode async), so that a crash of the server loses "+
-			"rows of committed epochs; use a stream with the default persist mode, or guarantee = 'at_least_once'", g, s.Name)
+			"rows of committed epochs; use a stream with the default persist mode", g, s.Name)
+	}
+	if g == connectors.AtLeastOnce {
+		return nil
 	}
 	if g == connectors.Transactional {
 		if !s.AllowAtomicPublish {

@@ -26,7 +26,7 @@ func TestOutputStreamsThatAreRefused(t *testing.T) {
 		{"discard per subject", jetstream.StreamConfig{Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 3}, classUnsuitable, "--no-discard-per-subject", true},
 		{"mirror", jetstream.StreamConfig{Mirror: &jetstream.StreamSource{Name: "ORIGIN"}}, classUnsuitable, "mirrors stream ORIGIN", true},
 		{"last per subject", jetstream.StreamConfig{MaxMsgsPerSubject: 1}, classUnsuitable, "keeps 1 messages per subject", false},
-		{"asynchronous", jetstream.StreamConfig{PersistMode: jetstream.AsyncPersistMode}, classUnsuitable, "persist_mode async", false},
+		{"asynchronous", jetstream.StreamConfig{PersistMode: jetstream.AsyncPersistMode}, classUnsuitable, "persist_mode async", true},
 		{"too few", jetstream.StreamConfig{MaxMsgs: 100}, classUnsuitable, "max_pending", false},
 	}
 	for _, tt := range tests {

@@ -12,16 +12,16 @@ type rowCheck struct {
 	enc rowEncoder
 	// subjects can be too long, or wrong, since values of any size are in them.
 	subjects bool
-	// fixed is a bound for the size of a row less its strings, 0 when only encoding
-	// tells.
+	// fixed is a bound for the size of a row less its strings and what is nested.
 	fixed   int
 	strings []int // columns
+	nested  []int // columns of arrays, maps and structs
 	deletes bool  // rows may take others back
 	buf     []byte
 }
 
-// A value of a fixed size takes less than fixedSize bytes in any format, a byte
-// of a string at most expansion.
+// A value of a fixed size takes less than fixedSize bytes in any format, and so does
+// what is around a value; a byte of a string or of a name takes at most expansion.
 const (
 	fixedSize = 64
 	expansion = 6
@@ -35,8 +35,7 @@ func newRowCheck(c *committer, enc rowEncoder) rowCheck {
 		case messages.String, messages.Binary:
 			r.strings = append(r.strings, i)
 		case messages.Array, messages.Map, messages.Struct:
-			r.fixed = 0
-			return r
+			r.nested = append(r.nested, i)
 		}
 	}
 	return r
@@ -46,7 +45,6 @@ func newRowCheck(c *committer, enc rowEncoder) rowCheck {
 func (r *rowCheck) batch(b *messages.Batch) error {
 	kinds := b.Kinds()
 	limit := int(r.c.maxRow.Load())
-	encode := r.fixed == 0 && expansion*b.Size()+fixedSize*b.Columns() > limit || r.fixed > limit
 	for i := range b.Rows() {
 		row := b.Row(i)
 		if kinds != nil && kinds[row] == messages.UpdateBefore {
@@ -61,11 +59,7 @@ func (r *rowCheck) batch(b *messages.Batch) error {
 				return err
 			}
 		}
-		size := r.fixed
-		for _, col := range r.strings {
-			size += expansion * len(b.Column(col).Bytes(row))
-		}
-		if !encode && size <= limit {
+		if r.bound(b, row) <= limit {
 			continue
 		}
 		var err error
@@ -77,6 +71,38 @@ func (r *rowCheck) batch(b *messages.Batch) error {
 		}
 	}
 	return nil
+}
+
+// bound returns how many bytes a row takes at most.
+func (r *rowCheck) bound(b *messages.Batch, row int) int {
+	size := r.fixed
+	for _, col := range r.strings {
+		size += expansion * len(b.Column(col).Bytes(row))
+	}
+	for _, col := range r.nested {
+		size += boundOf(b.Column(col), row, row+1)
+	}
+	return size
+}
+
+// boundOf returns how many bytes the values [from, to) of a column take at most. The
+// names of the fields of a struct are there once for each.
+func boundOf(c *messages.Column, from, to int) int {
+	if from == to {
+		return 0 // a column without values may have no offsets
+	}
+	size := fixedSize * (to - from)
+	switch t := c.Type(); t.Kind {
+	case messages.String, messages.Binary:
+		size += expansion * int(c.Offsets()[to]-c.Offsets()[from])
+	case messages.Array, messages.Map:
+		size += boundOf(c.Child(0), int(c.Offsets()[from]), int(c.Offsets()[to]))
+	case messages.Struct:
+		for i, f := range t.Fields {
+			size += expansion*len(f.Name)*(to-from) + boundOf(c.Child(i), from, to)
+		}
+	}
+	return size
 }
 
 // deletion is the error for a row that takes another one back.

@@ -16,15 +16,12 @@ import (
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
-// keepBuffer is the largest buffer of a row that is kept for the next one.
-const keepBuffer = 64 << 10
-
 // slot holds one row until it is acknowledged.
 type slot struct {
 	id      messages.ID128
 	hasID   bool
 	subject []byte
-	data    []byte
+	data    []byte // of the writer's buffers
 	// bound is a stream sequence that was given out before the row was sent: the
 	// row's own is higher.
 	bound uint64
@@ -57,7 +54,10 @@ type writer struct {
 	open       atomic.Bool   // rows may be published
 
 	// For Write only.
-	out publication
+	out     publication
+	row     []byte // as encoded
+	buffers buffers
+	emptied uint64 // rows before it have given their buffers back
 
 	mu sync.Mutex
 	// mu guards the fields below and the slots of [head, tail), not their buffers.
@@ -72,6 +72,7 @@ type writer struct {
 	highest uint64 // highest sequence known to be given out
 	pending []epochRows
 	lastCut messages.Epoch
+	cutRow  uint64 // first row behind lastCut
 }
 
 // flushWaiter waits until head has reached row.
@@ -103,6 +104,7 @@ func newWriter(c *committer, index, subtask int, enc rowEncoder) *writer {
 		ring: make([]slot, c.sink.maxPending), highest: c.base,
 	}
 	w.out.init(c.tag)
+	w.buffers.limit = c.sink.maxBytes
 	return w
 }
 
@@ -154,8 +156,12 @@ func (w *writer) put(ctx context.Context, enc *rowEncoder, b *messages.Batch, ro
 	if s.subject, err = enc.subject.append(s.subject[:0], b, row); err != nil {
 		return err
 	}
-	if s.data, err = enc.enc.Encode(s.data[:0], b, row); err != nil {
+	if w.row, err = enc.enc.Encode(w.row[:0], b, row); err != nil {
 		return err
+	}
+	s.data = append(w.buffers.get(len(w.row)), w.row...)
+	if cap(w.row) > 1<<largestBuffer {
+		w.row = nil
 	}
 	if s.hasID = id != nil; s.hasID {
 		s.id = *id
@@ -166,7 +172,8 @@ func (w *writer) put(ctx context.Context, enc *rowEncoder, b *messages.Batch, ro
 // reserve returns the slot behind the tail, waiting until there is room for
 // another row.
 func (w *writer) reserve(ctx context.Context) (*slot, error) {
-	for !w.room() {
+	head := w.head.Load()
+	for ; !w.room(); head = w.head.Load() {
 		select {
 		case <-w.space:
 		case <-w.closed:
@@ -175,11 +182,14 @@ func (w *writer) reserve(ctx context.Context) (*slot, error) {
 			return nil, ctx.Err()
 		}
 	}
-	s := &w.ring[w.tail.Load()%uint64(len(w.ring))]
-	if cap(s.data) > keepBuffer {
+	// The writer was open after head was looked at, so that the keeper does not send
+	// any of these rows again.
+	for ; w.emptied < head; w.emptied++ {
+		s := &w.ring[w.emptied%uint64(len(w.ring))]
+		w.buffers.put(s.data)
 		s.data = nil
 	}
-	return s, nil
+	return &w.ring[w.tail.Load()%uint64(len(w.ring))], nil
 }
 
 func (w *writer) room() bool {
@@ -398,15 +408,25 @@ func (w *writer) start(l *link) {
 	w.open.Store(true)
 }
 
+// restsAt reports whether no row has come behind the cut of e.
+func (w *writer) restsAt(e messages.Epoch) bool {
+	w.noted.Lock()
+	defer w.noted.Unlock()
+	return w.lastCut == e && w.cutRow == w.tail.Load()
+}
+
 // resend publishes the rows that are not stored on l, in order, and opens the
 // writer. Only the keeper calls it, while the writer is not open.
-func (w *writer) resend(l *link) error {
+func (w *writer) resend(ctx context.Context, l *link) error {
 	var out publication
 	out.init(w.c.tag)
 	w.mu.Lock()
 	w.link, w.limit = l, l.nc.MaxPayload()
 	w.mu.Unlock()
 	for row := w.head.Load(); ; row++ {
+		if err := w.c.mayPublish(ctx, l); err != nil {
+			return err
+		}
 		w.mu.Lock()
 		row = max(row, w.head.Load())
 		failed := w.err != nil
@@ -473,7 +493,7 @@ type writerToken struct {
 func (w *writer) Cut(e messages.Epoch) (connectors.Flush, error) {
 	row := w.tail.Load()
 	w.noted.Lock()
-	w.lastCut = e
+	w.lastCut, w.cutRow = e, row
 	for i := range w.pending {
 		if p := &w.pending[i]; p.epoch == e {
 			p.cut, p.isCut = row, true
