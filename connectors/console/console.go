@@ -26,7 +26,7 @@ import (
 func Connector() connectors.Connector {
 	return connectors.Connector{
 		Name: "console",
-		Doc:  "Prints result rows to standard output as tables. A restart may print rows again.",
+		Doc:  "Prints result rows to standard output as tables: those of a moment in one, in update mode each group once. A restart may print rows again.",
 		SinkOptions: []option.Option{
 			{Name: "num_rows", Kind: option.Int, Default: "20", Min: 1, Max: 1_000_000, Doc: "Rows printed per table; of the others only the number is shown (default 20)."},
 			{Name: "truncate", Kind: option.Bool, Default: "true", Doc: "Whether values longer than 20 characters are cut (default true)."},
