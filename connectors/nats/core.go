@@ -172,7 +172,9 @@ func (r *coreReader) attach(ctx context.Context) error {
 	if err == nil {
 		err = r.sub.SetPendingLimits(coreMessages, coreBytes)
 	}
-	if err == nil { // the server knows of the subscription, or has refused it
+	if err != nil { // the connection was lost again
+		err = fault.Wrap(fault.Transient, err, "subscribe to %s", r.partition)
+	} else { // the server knows of the subscription, or has refused it
 		err = l.call(ctx, "subscribe to "+r.partition, l.nc.FlushWithContext)
 	}
 	if err == nil && l.refused() != nil {

@@ -40,7 +40,8 @@
 //
 // With <s> for the stream, a source publishes to $JS.API.STREAM.INFO.<s>,
 // $JS.API.CONSUMER.CREATE.<s>.>, .MSG.NEXT.<s>.>, .INFO.<s>.> and .DELETE.<s>.>,
-// and subscribes to its inbox (option inbox_prefix); with workqueue and interest
+// and subscribes to its inbox (option inbox_prefix); if the stream has several
+// replicas, it publishes to $JS.API.STREAM.MSG.GET.<s>, too. With workqueue and interest
 // retention it also publishes to $JS.API.CONSUMER.DURABLE.CREATE.<s>.> and
 // $JS.ACK.<s>.>. Without a stream it only subscribes to its subjects. A sink
 // publishes to its subjects and to $JS.API.STREAM.INFO.<s>; with exactly_once
@@ -60,5 +61,6 @@
 // latter in streams with one replica.
 //
 // Nothing here is safe for concurrent use unless it says so. The goroutines are
-// those of nats.go and one per committer; none is left after Close.
+// those of nats.go, one per committer and one per reader of a stream with workqueue
+// or interest retention; none is left after Close.
 package nats

@@ -29,7 +29,7 @@ import (
 
 // Keys of a consumer's description.
 const (
-	metaIncarnation = "streamd.incarnation" // of the query that reads
+	metaIncarnation = "streamd.incarnation" // of the query that reads, "" if it was closed in good order
 	metaNext        = "streamd.next"        // messages before it may have been acknowledged
 )
 
@@ -87,12 +87,21 @@ func (r *reader) holders(ctx context.Context) (holders, error) {
 		if r.filter == "" {
 			h.floor = max(h.floor, info.AckFloor.Stream+1)
 		}
-		if info.NumWaiting > 0 && info.Config.Metadata[metaIncarnation] != r.incarnation {
-			err := fault.New(fault.Transient, "consumer %s on stream %s is in use by another query of the same name (started afresh, or with another checkpoint directory); stop one of them", name, r.src.stream.name)
+		if owner := info.Config.Metadata[metaIncarnation]; owner != "" && owner != r.incarnation && inUse(info) {
+			err := fault.New(fault.Transient, "consumer %s on stream %s is in use by another query of the same name (started afresh, or with another checkpoint directory); "+
+				"stop one of them; one that was killed holds it for %v at most", name, r.src.stream.name, info.Config.AckWait)
 			return h, fault.WithClass(err, classConsumerBusy)
 		}
 	}
 	return h, nil
+}
+
+// inUse reports whether somebody works with a consumer: asks for messages, or has
+// some and has given a sign of life, which counts as a delivery, since the server
+// would deliver them again. One that is held back by its sinks asks for nothing.
+func inUse(info *jetstream.ConsumerInfo) bool {
+	last := info.Delivered.Last
+	return info.NumWaiting > 0 || info.NumAckPending > 0 && last != nil && info.TimeStamp.Sub(*last) < info.Config.AckWait
 }
 
 // checkHolders compares the position with what was acknowledged.
@@ -218,11 +227,18 @@ func (r *reader) drop(ctx context.Context, names ...string) error {
 const (
 	codeMultipleUnfiltered = 10099
 	codeNotUnique          = 10100
+	codeNameInUse          = 10013
+	codeExists             = 10148
 )
 
 // consumerError explains why a consumer cannot be made.
 func consumerError(stream string, err error) error {
 	api, ok := errors.AsType[*jetstream.APIError](err)
+	if ok && (api.ErrorCode == codeNameInUse || api.ErrorCode == codeExists) {
+		// A request of our own that had been given up was worked off late: the next
+		// attach finds the consumer and removes it.
+		return fault.Wrap(fault.Transient, err, "create a consumer on stream %s", stream)
+	}
 	if !ok || api.ErrorCode != codeMultipleUnfiltered && api.ErrorCode != codeNotUnique {
 		return err
 	}

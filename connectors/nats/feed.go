@@ -79,10 +79,18 @@ type feed struct {
 	outstanding int    // requested and not delivered yet
 	last        uint64 // consumer sequence of the last message
 	pending     uint64 // messages behind the last one, as the server said
-	huge        bool   // the next message is larger than a usual request may bring
-	heard       bool   // something came since the last tick
-	bytes       int64  // that had come in over the connection at the last tick
-	silent      int    // ticks without anything
+	dry         uint64 // the server may have been without a request behind this consumer sequence
+	// prompt says that the message that was accepted last was sent as soon as it was
+	// stored: it is the only one that had not been sent, and a request waited for it.
+	prompt bool
+	// unknown says that the server knew nobody who takes requests, before anybody has
+	// answered one: in a cluster, word of a new consumer may come late.
+	unknown bool
+	met     bool  // something has come from the consumer
+	huge    bool  // the next message is larger than a usual request may bring
+	heard   bool  // something came since the last tick
+	bytes   int64 // that had come in over the connection at the last tick
+	silent  int   // ticks without anything
 }
 
 // openFeed makes the consumer and asks for the first messages.
@@ -162,14 +170,23 @@ func (f *feed) accept(m *nats.Msg, d *delivery) (bool, error) {
 	if d.consumer != f.last+1 {
 		return false, fault.New(fault.Transient, "stream %s: message %d of the consumer came after %d: some were lost on the way", f.stream, d.consumer, f.last)
 	}
-	f.last, f.pending = d.consumer, d.pending
+	f.prompt = f.pending == 0 && d.pending == 0 && d.consumer > f.dry+1
+	f.last, f.pending, f.met = d.consumer, d.pending, true
 	f.outstanding = max(f.outstanding-1, 0)
+	if f.outstanding <= len(f.ch) {
+		f.ranDry()
+	}
 	return true, f.refill()
 }
+
+// ranDry notes that the server may have been without a request behind what has come.
+func (f *feed) ranDry() { f.dry = f.last + uint64(len(f.ch)) }
 
 // notice handles what the server says about a request.
 func (f *feed) notice(m *nats.Msg) error {
 	status, text := m.Header.Get("Status"), m.Header.Get("Description")
+	f.unknown = status == "503" && !f.met
+	f.met = f.met || status != "503"
 	rest, _ := parseUint(m.Header.Get("Nats-Pending-Messages"))
 	switch {
 	case status == "100":
@@ -213,18 +230,22 @@ func (f *feed) tick() (flows bool, err error) {
 func (f *feed) drained() bool { return f.pending == 0 && len(f.ch) == 0 }
 
 // confirm asks the server whether messages wait for this consumer. It is for
-// the case that messages that were announced have been deleted meanwhile.
-func (f *feed) confirm(ctx context.Context) error {
-	return f.l.call(ctx, "look up the consumer on stream "+f.stream, func(ctx context.Context) error {
+// the case that messages that were announced have been deleted meanwhile. It
+// reports whether all that the server has sent has come; if not, what waits behind
+// it stays unknown.
+func (f *feed) confirm(ctx context.Context) (arrived bool, err error) {
+	err = f.l.call(ctx, "look up the consumer on stream "+f.stream, func(ctx context.Context) error {
 		h, err := f.l.js.Consumer(ctx, f.stream, f.name)
 		if err != nil {
 			return err
 		}
-		if i := h.CachedInfo(); i.Delivered.Consumer == f.last {
+		i := h.CachedInfo()
+		if arrived = i.Delivered.Consumer == f.last; arrived {
 			f.pending = i.NumPending
 		}
 		return nil
 	})
+	return arrived, err
 }
 
 // close gives the consumer up, unless it is a durable one. That the server may not hear of it does not

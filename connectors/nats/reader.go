@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,6 +21,10 @@ import (
 // seem to have lost what this reader never wanted.
 const advanceTicks = 10
 
+// lookPause is how long a jump of sequences is not looked into after the last one,
+// unless the server answers slowly.
+const lookPause = 50 * time.Millisecond
+
 // reader reads one partition.
 type reader struct {
 	src       *source
@@ -38,13 +43,20 @@ type reader struct {
 	pos    position
 	prefix []byte // of offsets
 	origin messages.ID128
-	known  bool   // pos.Created, prefix and origin are set
-	last   uint64 // bounded: the last sequence to read
-	ends   bool   // bounded: last is set
-	gap    uint64 // first sequence of a jump that was not looked into; 0: none
-	gapEnd uint64 // where the jump ended
-	fresh  bool   // a jump may be looked into before the next tick
-	idle   int    // ticks without a message
+	known  bool      // pos.Created, prefix and origin are set
+	last   uint64    // bounded: the last sequence to read
+	ends   bool      // bounded: last is set
+	gap    uint64    // first sequence of a jump that was not looked into; 0: none
+	gapEnd uint64    // where the jump ended
+	look   time.Time // when a jump may be looked into again before the next tick
+	idle   int       // ticks without a message
+
+	end        uint64    // the stream's last sequence when the consumer was made, or when advance last looked
+	replicated bool      // the consumer may know less than the stream's leader; see leader.go
+	settled    bool      // all up to end was read
+	ask        bool      // something has happened since the leader was asked about that
+	lag        int       // how often the leader was asked in vain
+	left       time.Time // when the last Read returned
 
 	req         connectors.ReadRequest // From is not used
 	names       [2]string              // of the consumer, for streams that forget
@@ -62,6 +74,10 @@ func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 	if r.known {
 		dst.SetOrigin(r.origin)
 	}
+	if r.feed != nil && time.Since(r.left) > pullHeartbeat { // requests may have expired meanwhile
+		r.feed.ranDry()
+	}
+	defer func() { r.left = time.Now() }()
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -83,6 +99,9 @@ func (r *reader) Read(ctx context.Context, dst *connectors.Rows) error {
 		default:
 		}
 		end, err := r.drain(ctx, dst)
+		if err == nil && !end && dst.Payloads == 0 {
+			err = r.settle(ctx)
+		}
 		if err != nil {
 			return r.broken(ctx, dst, err)
 		}
@@ -127,7 +146,7 @@ func (r *reader) drain(ctx context.Context, dst *connectors.Rows) (end bool, err
 		}
 		break
 	}
-	if r.gap != 0 && r.fresh {
+	if r.gap != 0 && time.Now().After(r.look) {
 		err = r.lookIntoGap(ctx)
 	}
 	return end || r.ends && r.pos.NextSeq > r.last, err
@@ -141,17 +160,24 @@ func (r *reader) take(m *nats.Msg, dst *connectors.Rows) (bool, error) {
 	}
 	broken := err // only asking for more failed: this message counts
 	seq := r.at.seq
-	if r.acks && seq < r.pos.NextSeq {
+	r.ask, r.lag = true, 0
+	switch {
+	case r.acks && seq < r.pos.NextSeq:
 		r.idle = 0
 		if err := r.receipts.again(seq, m.Reply); err != nil {
 			return false, err
 		}
 		return false, broken
+	case seq < r.pos.NextSeq, r.pos.NextSeq == 0 && r.at.time < r.startNanos():
+		// A replica that ends before the start may begin at its own end instead.
+		return false, cmp.Or(r.skip(m), broken)
 	}
 	if r.ends && seq > r.last {
 		return true, nil
 	}
-	if r.pos.NextSeq != 0 && seq > r.pos.NextSeq && r.gap == 0 {
+	// With a filter almost every message is behind a gap, and those that keep up need
+	// not be asked about: what lies in the gap was not the partition's.
+	if r.pos.NextSeq != 0 && seq > r.pos.NextSeq && r.gap == 0 && (r.filter == "" || !r.feed.prompt) {
 		r.gap, r.gapEnd = r.pos.NextSeq, seq
 	}
 	r.idle = 0
@@ -173,6 +199,22 @@ func (r *reader) take(m *nats.Msg, dst *connectors.Rows) (bool, error) {
 	return false, broken
 }
 
+// startNanos is the time before which messages are left out, in nanoseconds.
+func (r *reader) startNanos() int64 {
+	if r.src.start.kind != startTime {
+		return math.MinInt64
+	}
+	return r.src.start.time.UnixNano()
+}
+
+// skip passes over a message before the start. The server may forget it.
+func (r *reader) skip(m *nats.Msg) error {
+	if !r.acks {
+		return nil
+	}
+	return fault.Wrap(fault.Transient, r.link.nc.Publish(m.Reply, ackBody), "acknowledge message %d of stream %s", r.at.seq, r.src.stream.name)
+}
+
 // describe names the current message for people.
 func (r *reader) describe() string {
 	return fmt.Sprintf("stream %s sequence %d subject %s", r.src.stream.name, r.at.seq, r.msg.Subject)
@@ -184,7 +226,7 @@ func (r *reader) tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.fresh = true
+	r.ask = true
 	r.idle++
 	if flows {
 		r.idle = 0 // a large message is on its way; questions would wait behind it
@@ -204,21 +246,23 @@ func (r *reader) tick(ctx context.Context) error {
 		return nil
 	case r.feed.pending > 0:
 		// What was announced does not come: it may have been deleted.
-		if err := r.feed.confirm(ctx); err != nil {
+		if _, err := r.feed.confirm(ctx); err != nil {
 			return err
 		}
 		if r.feed.pending > 0 {
 			return nil
 		}
 		return r.checkLoss(ctx, r.pos.NextSeq, math.MaxUint64)
-	case r.filter != "" && r.idle%advanceTicks == 0:
+	case (r.filter != "" || r.replicated) && r.idle%advanceTicks == 0:
 		return r.advance(ctx)
 	}
 	return nil
 }
 
-// advance moves the position of a filtered partition to the stream's end when
-// the server confirms that nothing of it is left before that.
+// advance moves the position of a filtered partition to where the stream ended
+// when it was last called, if nothing of it is left before that: the consumer of a
+// message that has just been stored may not know of it yet. On a stream with
+// several replicas it also finds out whether the consumer's has stayed behind.
 func (r *reader) advance(ctx context.Context) error {
 	info, err := r.link.info(ctx, &r.src.stream)
 	if err != nil {
@@ -227,26 +271,41 @@ func (r *reader) advance(ctx context.Context) error {
 	if err := r.sameStream(info); err != nil {
 		return err
 	}
-	if err := r.feed.confirm(ctx); err != nil {
+	end := r.end
+	r.end = info.State.LastSeq
+	if r.replicated {
+		seq, err := r.unread(ctx, r.end)
+		if err != nil {
+			return err
+		}
+		if seq != 0 {
+			r.settled = false // settle waits for it
+			return nil
+		}
+	}
+	// A message that is on its way was sent, so nothing is pending, and was not read.
+	arrived, err := r.feed.confirm(ctx)
+	if err != nil {
 		return err
 	}
-	// The order matters: what was stored up to info has been delivered if
-	// nothing is pending after it, and drained says that it was read.
-	if r.pos.NextSeq != 0 && r.feed.drained() {
-		r.pos.NextSeq = max(r.pos.NextSeq, info.State.LastSeq+1)
+	if r.filter != "" && r.pos.NextSeq != 0 && arrived && r.feed.drained() {
+		r.pos.NextSeq = max(r.pos.NextSeq, end+1)
 	}
 	return nil
 }
 
 // lookIntoGap decides whether a jump of sequences is a hole, which is normal,
 // or loss: a hole lies above the first message of the stream. The stream's
-// first sequence only grows, so looking later never misses a loss.
+// first sequence only grows, so looking later never misses a loss. But it should
+// be soon: a filtered partition that jumped over messages of others would seem to
+// have lost them when the stream's limits remove them meanwhile.
 func (r *reader) lookIntoGap(ctx context.Context) error {
-	r.fresh = false
+	asked := time.Now()
 	if err := r.checkLoss(ctx, r.gap, r.gapEnd); err != nil {
 		return err
 	}
-	r.gap = 0
+	now := time.Now()
+	r.gap, r.look = 0, now.Add(max(lookPause, 20*now.Sub(asked))) // it costs a twentieth of the time
 	return nil
 }
 
@@ -291,10 +350,10 @@ func (r *reader) loss(from, first uint64) error {
 
 // now is the state behind what was read.
 func (r *reader) now() connectors.Status {
-	if r.feed.drained() {
+	if r.feed.drained() && r.settled {
 		return connectors.Status{State: connectors.CaughtUp}
 	}
-	return connectors.Status{State: connectors.Reading, Lag: int64(r.feed.pending)}
+	return connectors.Status{State: connectors.Reading, Lag: int64(max(r.feed.pending, uint64(min(r.lag, 1))))}
 }
 
 // report completes dst.

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -36,6 +37,11 @@ type receipts struct {
 	log    *slog.Logger
 	stream string
 
+	// beat ends live, the goroutine, and ended is closed when it has; nil: it does not
+	// run. Only the reader's goroutine uses them.
+	beat  context.CancelFunc
+	ended chan struct{}
+
 	mu sync.Mutex
 	// mu guards the fields below.
 	link *link // over which list was delivered; nil: none of it can be acknowledged
@@ -63,15 +69,48 @@ type receipt struct {
 // attach notes the consumer that delivers from now on. Whatever was delivered
 // before and not acknowledged comes again.
 func (a *receipts) attach(l *link, cfg *jetstream.ConsumerConfig, now time.Time) {
+	a.silence()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.link, a.cfg, a.told, a.marks = l, *cfg, now, cfg.FilterSubject != ""
 	a.marked, a.markedAt = a.durable, now
 	a.forget()
+	ctx, cancel := context.WithCancel(context.Background())
+	a.beat, a.ended = cancel, make(chan struct{})
+	go a.live(ctx, a.ended)
+}
+
+// live keeps messages while nobody reads, because the query is held back: the server
+// would deliver them again, and another query of the name would take the consumer
+// for abandoned.
+func (a *receipts) live(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	t := time.NewTicker(pullHeartbeat)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			if a.keepAlive(now) != nil {
+				return // the connection is gone: the next Read sees that, too
+			}
+		}
+	}
+}
+
+// silence ends live. The caller does not hold the lock.
+func (a *receipts) silence() {
+	if a.beat != nil {
+		a.beat()
+		<-a.ended
+		a.beat = nil
+	}
 }
 
 // detach notes that nothing can be acknowledged for the time being.
 func (a *receipts) detach() {
+	a.silence()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.link = nil
@@ -222,11 +261,7 @@ func (a *receipts) mark(ctx context.Context, l *link, now time.Time, interval ti
 	if !due {
 		return nil
 	}
-	cfg.Metadata = map[string]string{metaIncarnation: cfg.Metadata[metaIncarnation], metaNext: strconv.FormatUint(next, 10)}
-	err := l.call(ctx, "update the consumer on stream "+a.stream, func(ctx context.Context) error {
-		_, err := l.js.UpdateConsumer(ctx, a.stream, cfg)
-		return err
-	})
+	err := a.write(ctx, l, cfg, cfg.Metadata[metaIncarnation], next)
 	if err != nil && fault.KindOf(err) != fault.Transient {
 		return err
 	}
@@ -236,6 +271,15 @@ func (a *receipts) mark(ctx context.Context, l *link, now time.Time, interval ti
 		a.mu.Unlock()
 	}
 	return nil
+}
+
+// write brings the consumer's description up to date.
+func (a *receipts) write(ctx context.Context, l *link, cfg jetstream.ConsumerConfig, incarnation string, next uint64) error {
+	cfg.Metadata = map[string]string{metaIncarnation: incarnation, metaNext: strconv.FormatUint(next, 10)}
+	return l.call(ctx, "update the consumer on stream "+a.stream, func(ctx context.Context) error {
+		_, err := l.js.UpdateConsumer(ctx, a.stream, cfg)
+		return err
+	})
 }
 
 // keepAlive tells the server that messages are still being worked on, so that
@@ -255,10 +299,16 @@ func (a *receipts) keepAlive(now time.Time) error {
 	return nil
 }
 
-// close is called when nothing is read and committed any more.
+// close is called when nothing is read and committed any more. The description
+// says so, too, so that a query that is started afresh need not wait.
 func (a *receipts) close() {
+	a.silence()
 	a.mu.Lock()
 	l, n := a.link, 0
+	cfg, next := a.cfg, a.marked
+	if a.marks {
+		next = max(a.durable, next)
+	}
 	for n < len(a.list) && a.list[n].seq < a.durable {
 		n++
 	}
@@ -271,7 +321,9 @@ func (a *receipts) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := a.mark(ctx, l, time.Now(), 0); err != nil {
+	err := a.write(ctx, l, cfg, "", next)
+	gone := errors.Is(err, jetstream.ErrConsumerDoesNotExist) || errors.Is(err, jetstream.ErrStreamNotFound) // so nobody waits for it
+	if err != nil && !gone {
 		a.log.Warn("the consumer's description could not be updated", "stream", a.stream, "error", err)
 	}
 }

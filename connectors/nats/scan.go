@@ -44,40 +44,90 @@ func (l *link) headers(ctx context.Context, stream string, from uint64, each fun
 	if err != nil {
 		return 0, err
 	}
-	end := info.State.LastSeq
-	if from > end {
-		return end, nil
+	s := stretch{stream: stream, next: max(from, 1), end: info.State.LastSeq, replicated: replicated(info), each: each}
+	for s.next <= s.end {
+		done, err := l.readStretch(ctx, &s)
+		if err != nil {
+			return 0, err
+		}
+		if done {
+			break
+		}
+		if s.futile++; s.futile == lagConsumers {
+			return 0, lagError(stream, max(s.behind, s.next))
+		}
 	}
-	f, err := l.openFeed(ctx, feedConfig{stream: stream, seq: from, headersOnly: true, window: 8192})
+	return max(s.end, s.next-1), nil
+}
+
+// stretch is the part of a stream that is left to be read.
+type stretch struct {
+	stream     string
+	next, end  uint64
+	replicated bool
+	each       func(m *nats.Msg, seq uint64)
+	behind     uint64 // a message that the leader holds and the last consumer did not bring
+	futile     int    // consumers that have brought nothing
+}
+
+// readStretch reads through one consumer. It reports whether the end was reached; if not,
+// the consumer is on a replica that lags, or out of reach, and another one has to
+// go on.
+func (l *link) readStretch(ctx context.Context, s *stretch) (done bool, err error) {
+	f, err := l.openFeed(ctx, feedConfig{stream: s.stream, seq: s.next, headersOnly: true, window: 8192})
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	defer f.close(ctx)
 	var d delivery
-	for at := uint64(0); at < end && !f.drained(); {
+	for ask, asked := true, 0; s.next <= s.end; {
+		if ask && f.drained() {
+			ask = false
+			if done, err := l.complete(ctx, s); done || err != nil {
+				return done, err
+			}
+			if asked++; asked > lagTicks {
+				return false, nil
+			}
+		}
 		select {
 		case m := <-f.ch:
 			ok, err := f.accept(m, &d)
-			if err != nil {
-				return 0, err
+			if f.unknown {
+				return false, nil
 			}
-			if !ok {
+			if err != nil {
+				return false, err
+			}
+			if !ok || d.seq < s.next { // a replica that ends before may begin at its own end
 				continue
 			}
-			at = d.seq
-			each(m, d.seq)
+			ask, asked = true, 0
+			s.next, s.futile = d.seq+1, 0
+			s.each(m, d.seq)
 		case <-f.ticker.C:
+			ask = true
 			if _, err := f.tick(); err != nil {
-				return 0, err
+				return false, err
 			}
-			if err := f.confirm(ctx); err != nil {
-				return 0, err
+			if _, err := f.confirm(ctx); err != nil {
+				return false, err
 			}
 		case <-l.gone:
-			return 0, fault.New(fault.Transient, "connection lost while stream %s was read: %s", stream, l.reason())
+			return false, fault.New(fault.Transient, "connection lost while stream %s was read: %s", s.stream, l.reason())
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return false, ctx.Err()
 		}
 	}
-	return max(end, d.seq), nil
+	return true, nil
+}
+
+// complete reports whether nothing of a stretch is left when its consumer says so.
+func (l *link) complete(ctx context.Context, s *stretch) (bool, error) {
+	if !s.replicated {
+		return true, nil
+	}
+	m, err := l.next(ctx, s.stream, "", s.next)
+	s.behind = m.Seq
+	return err == nil && (m.Seq == 0 || m.Seq > s.end), err
 }
