@@ -123,7 +123,7 @@ func (d *Demo) start(ctx context.Context) error {
 		}
 	}
 	d.gen = newGenerator(d.conn, "bids", d.cfg.Rate)
-	d.lag = &lag{at: map[string]position{}, published: func() uint64 { return before + uint64(d.gen.sent.Load()) }}
+	d.lag = &lag{before: before, at: map[string]position{}, published: func() uint64 { return before + uint64(d.gen.sent.Load()) }}
 	d.session.AddListener(d.lag)
 	for _, w := range []*watcher{newWatcher("expensive_bids", "EXPENSIVE", expensiveDue), newWatcher("hot_items", "HOT", hotDue)} {
 		if err := w.start(ctx, js); err != nil {

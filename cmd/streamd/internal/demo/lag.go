@@ -11,11 +11,13 @@ import (
 // their epochs, which say where they stand; live counters tell what has been
 // read since.
 type lag struct {
-	published func() uint64 // bids in the stream since it was made
+	before    uint64        // bids in the stream at the start
+	published func() uint64 // and now
 
-	// mu guards at.
-	mu sync.Mutex
-	at map[string]position
+	// mu guards the fields below.
+	mu      sync.Mutex
+	at      map[string]position
+	backlog int64 // most of the bids from before the start that a query had not read
 }
 
 // position is where a query stands in its last epoch.
@@ -36,9 +38,19 @@ func (l *lag) OnProgress(q *runtime.Query, p *runtime.Progress) {
 	restarts := q.Status().Restarts
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.at[q.Name()].after(p, restarts)
-	if now.read > 0 {
-		l.at[q.Name()] = now
+	l.epoch(q.Name(), p, restarts)
+}
+
+// epoch notes where a query stands. The caller holds mu.
+func (l *lag) epoch(query string, p *runtime.Progress, restarts int) {
+	at, known := l.at[query]
+	at = at.after(p, restarts)
+	if at.read == 0 {
+		return
+	}
+	l.at[query] = at
+	if !known {
+		l.backlog = max(l.backlog, int64(l.before)-int64(at.read)+at.rows)
 	}
 }
 
@@ -106,5 +118,10 @@ func (d *Demo) slowest() (n int64, ok bool) {
 }
 
 // behind reports whether so many unread bids mean that the queries do not keep
-// up: those of a second, which is what an epoch takes.
-func (d *Demo) behind(unread int64) bool { return unread > int64(d.cfg.Rate) }
+// up: those of more than a second, which is what an epoch takes, beside what an
+// earlier run has left.
+func (d *Demo) behind(unread int64) bool {
+	d.lag.mu.Lock()
+	defer d.lag.mu.Unlock()
+	return unread > int64(d.cfg.Rate)+d.lag.backlog
+}

@@ -22,6 +22,8 @@ type Summary struct {
 	Drain       float64            `json:"drain_seconds"` // how long it took
 	RatePerS    int                `json:"rate"`
 	FirstResult *float64           `json:"first_result_ms"` // nil: there was none
+	unread      int64              // most of RowsUnread
+	behind      bool               // it has grown, by more than a second's worth
 }
 
 // Summarize reports what happened since the start.
@@ -30,6 +32,8 @@ func (d *Demo) Summarize() Summary {
 		LatencyMs: map[string]Latency{}, Seconds: time.Since(d.started).Seconds(), Drain: d.drained.Seconds(), RatePerS: d.cfg.Rate,
 		RowsIn: d.gen.sent.Load(), RowsUnread: d.Unread(),
 	}
+	s.unread, _ = d.slowest()
+	s.behind = d.behind(s.unread)
 	for _, w := range d.watch {
 		rows, l := w.all()
 		s.RowsOut += rows
@@ -51,15 +55,11 @@ func (d *Demo) Summarize() Summary {
 func (s *Summary) Text(planned time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d bids published, %d results out; the same command goes on from these epochs\n", s.RowsIn, s.RowsOut)
-	most := int64(0)
-	for _, n := range s.RowsUnread {
-		most = max(most, n)
-	}
 	switch {
-	case most > int64(s.RatePerS):
-		fmt.Fprintf(&b, "%d bids have not been read yet: this machine does not keep up with --rate %d; they are read at the next start\n", most, s.RatePerS)
-	case most > 0:
-		fmt.Fprintf(&b, "%d bids have not been read yet; they are read at the next start\n", most)
+	case s.behind:
+		fmt.Fprintf(&b, "%d bids have not been read yet: this machine does not keep up with --rate %d; they are read at the next start\n", s.unread, s.RatePerS)
+	case s.unread > 0:
+		fmt.Fprintf(&b, "%d bids have not been read yet; they are read at the next start\n", s.unread)
 	}
 	if planned > 0 && s.Drain >= 1 {
 		fmt.Fprintf(&b, "draining took %.1f s beyond --duration %s\n", s.Drain, planned)

@@ -42,7 +42,7 @@ func TestTheSummarySaysThatTheQueriesAreBehind(t *testing.T) {
 		{1001, 2.5, "does not keep up with --rate 1000", ""},
 		{0, 2.5, "draining took 2.5 s beyond --duration 5s", "not been read"},
 	} {
-		s := Summary{RowsIn: 100, RowsOut: 7, RatePerS: 1000, Drain: c.drain, RowsUnread: map[string]int64{"a": 0, "b": c.unread}}
+		s := Summary{RowsIn: 100, RowsOut: 7, RatePerS: 1000, Drain: c.drain, unread: c.unread, behind: c.unread > 1000}
 		got := s.Text(5 * time.Second)
 		if !strings.Contains(got, c.want) || c.absent != "" && strings.Contains(got, c.absent) {
 			t.Errorf("got %q, want %q in it and not %q", got, c.want, c.absent)
@@ -67,6 +67,26 @@ func TestAPositionFollowsEpochs(t *testing.T) {
 	} {
 		if at = at.after(step.p, step.restarts); at != step.want {
 			t.Errorf("step %d: got %+v, want %+v", i, at, step.want)
+		}
+	}
+}
+
+func TestWhatAnEarlierRunHasLeftIsNotALag(t *testing.T) {
+	d := &Demo{cfg: Config{Rate: 100}, lag: &lag{before: 5000, at: map[string]position{}}}
+	epoch := func(query, next string) {
+		d.lag.epoch(query, &runtime.Progress{NumInputRows: 10, Sources: []runtime.SourceProgress{{EndOffset: json.RawMessage(`{"":{"next_seq":` + next + `}}`)}}}, 0)
+	}
+	epoch("fresh", "5011") // began at the end of the stream
+	for unread, want := range map[int64]bool{100: false, 101: true} {
+		if d.behind(unread) != want {
+			t.Errorf("%d unread bids: behind is not %t", unread, want)
+		}
+	}
+	epoch("resumed", "1011") // went on from bid 1000
+	epoch("resumed", "1021")
+	for unread, want := range map[int64]bool{4100: false, 4101: true} {
+		if d.behind(unread) != want {
+			t.Errorf("%d unread bids with 4000 left over: behind is not %t", unread, want)
 		}
 	}
 }
