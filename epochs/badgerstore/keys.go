@@ -19,6 +19,14 @@ const (
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
+// epochOf returns the epoch in a key of any kind, 0 if it is too short for one.
+func epochOf(key string) messages.Epoch {
+	if len(key) < 9 {
+		return 0
+	}
+	return messages.Epoch(binary.BigEndian.Uint64([]byte(key[1:9])))
+}
+
 func recordKey(e messages.Epoch) []byte {
 	return binary.BigEndian.AppendUint64([]byte{recordPrefix}, uint64(e))
 }

@@ -597,6 +597,9 @@ func TestTheValueLogIsCollected(t *testing.T) {
 // TestTheValueLogIsCollectedOverManyStarts: a process that does not live long
 // enough to write much collects what those before it have left.
 func TestTheValueLogIsCollectedOverManyStarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 50 MB")
+	}
 	const each, starts, limit = 64 << 10, 40, 30 << 20
 	dir, e := t.TempDir(), messages.Epoch(0)
 	for range starts {

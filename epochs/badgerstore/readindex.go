@@ -2,7 +2,6 @@ package badgerstore
 
 import (
 	"context"
-	"encoding/binary"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -120,9 +119,7 @@ func (s *Store) indexSegment(item *badger.Item, last *blob) *blob {
 // indexUnreadable notes a key that makes no sense.
 func (s *Store) indexUnreadable(item *badger.Item) {
 	b := &blob{key: string(item.Key()), size: item.ValueSize()}
-	if len(b.key) >= 9 {
-		b.epoch = messages.Epoch(binary.BigEndian.Uint64([]byte(b.key[1:])))
-	}
+	b.epoch = epochOf(b.key)
 	s.log.Error("a part of the checkpoint cannot be read", "key", b.key, "err", epochs.ErrDamaged)
 	s.x.live += b.size
 	s.x.unreadable = append(s.x.unreadable, b)

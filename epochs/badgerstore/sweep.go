@@ -44,9 +44,11 @@ func (s *Store) sweep() error {
 	return s.fail(err)
 }
 
-// compare returns a key of an epoch up to committed that was not found, and adds
-// what was found and is not known to what is to be deleted. Keys are never used
-// again, so that deleting one twice does no harm.
+// compare returns a key of an epoch up to committed, which was the newest before the
+// keys were looked for, that was not found. What was found of these epochs and is not
+// known is added to what is to be deleted; a record of a later one may be in the
+// database before it is in the index. Keys are never used again, so that deleting one
+// twice does no harm.
 func (x *index) compare(found map[string]bool, committed messages.Epoch) (missing string, strays int) {
 	known := make(map[string]bool, len(found))
 	note := func(key string, e messages.Epoch) {
@@ -72,15 +74,16 @@ func (x *index) compare(found map[string]bool, committed messages.Epoch) (missin
 		}
 	}
 	for key := range found {
-		if known[key] {
+		e := epochOf(key)
+		if known[key] || e > committed {
 			continue
 		}
 		strays++
-		if e, ok := parseRecordKey([]byte(key)); ok {
+		if key[0] == recordPrefix {
 			x.deadRecords = append(x.deadRecords, e)
-			continue
+		} else {
+			x.dead = append(x.dead, &blob{key: key, epoch: e})
 		}
-		x.dead = append(x.dead, &blob{key: key})
 	}
 	return missing, strays
 }
