@@ -85,16 +85,13 @@ func (st *stores) openOwn(ctx context.Context, own string) (epochs.Segments, err
 	return s, nil
 }
 
-// openCatalog opens the store of the catalog. With RestoreEpoch all queries go back
-// to an older epoch, once.
+// openCatalog opens the store of the catalog, though it may have lost its newest
+// epoch: the catalog tells each query.
 func (st *stores) openCatalog(ctx context.Context) (epochs.Segments, error) {
-	s, err := badgerstore.Open(ctx, filepath.Join(st.dir, catalogDir), badgerstore.Options{
-		Log: st.cfg.Log, AllowLost: (st.cfg.RestoreEpoch != 0 || len(st.cfg.RestoreEpochs) > 0) && !st.reopened,
-	})
+	s, err := badgerstore.Open(ctx, filepath.Join(st.dir, catalogDir), badgerstore.Options{Log: st.cfg.Log, AllowLost: true})
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err, "open the checkpoint that the queries without state share")
 	}
-	st.reopened = true
 	return s, nil
 }
 

@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
-	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // placed are the stores of a directory, as a process that may die has them.
@@ -236,39 +236,57 @@ func TestALostIdentityDoesNotHideWhatTheCatalogHas(t *testing.T) {
 	p.stop()
 }
 
-func TestDamageOfTheCatalogIsNamed(t *testing.T) {
-	p := &placed{T: t, dir: t.TempDir()}
-	p.start()
-	s := p.open(true)
-	p.commit(s, 0, 1)
-	p.close(s)
-	p.stop()
-	if err := os.WriteFile(filepath.Join(p.dir, catalogDir, "EPOCH"), []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
+// TestDamageOfTheCatalogIsNamedUntilItIsSettled: the witness of the shared database
+// is lost, and so nobody knows whether newer epochs are.
+func TestDamageOfTheCatalogIsNamedUntilItIsSettled(t *testing.T) {
+	for what, settle := range map[string]func(*placed) []messages.Epoch{
+		"by going back": func(p *placed) []messages.Epoch {
+			s, err := p.st.open(p.Context(), "q", true, true)
+			if err == nil {
+				err = errors.Join(s.Rewind(p.Context(), 1), s.Close())
+			}
+			if err != nil {
+				p.Fatal(err)
+			}
+			return []messages.Epoch{1}
+		},
+		"by starting anew": func(p *placed) []messages.Epoch {
+			if err := p.st.drop("q"); err != nil {
+				p.Fatal(err)
+			}
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := &placed{T: t, dir: t.TempDir()}
+			p.start()
+			s := p.open(true)
+			p.commit(s, 0, 1)
+			p.close(s)
+			p.stop()
+			if err := os.WriteFile(filepath.Join(p.dir, catalogDir, "EPOCH"), []byte("nonsense"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				p.start()
+				s, err := p.st.open(t.Context(), "q", false, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err = s.Committed(t.Context()); !errors.Is(err, epochs.ErrDamaged) || !strings.Contains(err.Error(), "EPOCH") {
+					t.Errorf("got %v, want ErrDamaged of EPOCH", err)
+				}
+				p.close(s)
+				p.stop()
+			}
+			p.start()
+			want := settle(p)
+			p.stop()
+			p.start()
+			p.close(p.open(true, want...))
+			p.stop()
+		})
 	}
-	p.start()
-	_, err := p.st.open(t.Context(), "q", false, true)
-	if !errors.Is(err, epochs.ErrDamaged) || fault.KindOf(err) != fault.Config {
-		t.Errorf("got %v of kind %v, want ErrDamaged of kind config", err, fault.KindOf(err))
-	}
-	p.stop()
-	cfg := Config{Dir: p.dir, RestoreEpoch: 1}
-	cfg.defaults()
-	if p.st, err = openStores(&cfg); err != nil {
-		t.Fatal(err)
-	}
-	s, err = p.st.open(t.Context(), "q", true, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Rewind(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	p.close(s)
-	p.stop()
-	p.start()
-	p.close(p.open(true, 1))
-	p.stop()
 }
 
 // TestACatalogThatHasLostEntriesIsKnown: a process has died while it accepted that

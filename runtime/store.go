@@ -27,8 +27,6 @@ type stores struct {
 	cfg     *Config
 	catalog *catalogstore.Catalog
 	only    *Checkpoints // of a session that only reads
-	// reopened: the catalog's store has been opened once. The catalog guards it.
-	reopened bool
 	// onStep, if not nil, interrupts moves; for tests.
 	onStep func(step string) error
 

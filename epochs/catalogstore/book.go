@@ -79,12 +79,16 @@ func openBook(ctx context.Context, base epochs.Segments, m mark, readOnly bool) 
 	// nothing can follow that.
 	b.prev = max(newest, newestUnreadable(damage))
 	lost := b.replay(list, numbers, records)
-	if marked || highest > newest && epochs.NewestDamage(damage, newest) != nil {
+	cause := epochs.NewestDamage(damage, newest)
+	if marked || highest > newest && cause != nil {
 		lost = highest // the newest one: whose it was nobody knows
 	}
 	if lost > 0 && (b.damage == nil || b.damage.epoch < lost) {
 		b.kill(b.damage)
 		b.damage = &value{kind: damageKind, epoch: lost}
+		if cause != nil {
+			b.damage.data = []byte(cause.Error())
+		}
 	}
 	if readOnly {
 		return b, nil
@@ -118,11 +122,14 @@ func newestUnreadable(damage error) (newest messages.Epoch) {
 // accept goes on without entries that are lost. The store below forgets then that
 // they are; m is set before.
 func (b *book) accept(ctx context.Context, gone *epochs.LostError, m mark) error {
+	if gone.Have == 0 {
+		return fmt.Errorf("%w; the catalog holds nothing to go back to: move %s away, and every query in it starts anew", gone, m.dir)
+	}
 	if err := m.set(); err != nil {
 		return fmt.Errorf("note that entries are lost: %w", err)
 	}
 	if err := b.base.Rewind(ctx, gone.Have); err != nil {
-		return err
+		return fmt.Errorf("go on from entry %d (%w): %w", gone.Have, gone, err)
 	}
 	_, highest, err := b.base.Committed(ctx)
 	if err != nil && !errors.Is(err, epochs.ErrDamaged) { // older ones may be, too
@@ -331,6 +338,10 @@ func (b *book) suspect(query string) error {
 	if q := b.queries[query]; q != nil && q.settled != nil && q.settled.epoch >= b.damage.epoch {
 		return nil
 	}
-	return fmt.Errorf("an entry of the catalog that all queries without state share cannot be read (up to entry %d): it may have held the newest epoch of query %q; "+
-		"go back with --restore-epoch or start it anew with --fresh %s: %w", b.damage.epoch, query, query, epochs.ErrDamaged)
+	cause := ""
+	if len(b.damage.data) > 0 {
+		cause = ": " + string(b.damage.data)
+	}
+	return fmt.Errorf("an entry of the catalog that all queries without state share cannot be read (up to entry %d%s): it may have held the newest epoch of query %q; "+
+		"go back with --restore-epoch or start it anew with --fresh %s: %w", b.damage.epoch, cause, query, query, epochs.ErrDamaged)
 }

@@ -19,7 +19,7 @@ const (
 	recordKind  kind = iota + 1 // a commit record
 	segmentKind                 // a segment
 	highestKind                 // the highest epoch of a query that nothing else tells of
-	damageKind                  // of the whole catalog: entries up to this one could not be read
+	damageKind                  // of the whole catalog: entries up to this one could not be read; the data say why, if it is known
 	resetKind                   // deletes everything of a query, and settles it
 	deleteMark  kind = 1 << 7   // on a record or segment: it is deleted
 )

@@ -18,15 +18,20 @@ import (
 	"github.com/streamd-io/streamd/messages"
 )
 
-// lose fills a catalog in a directory, of which it seems then that an entry 9 was
-// committed.
+// lose fills a catalog in a directory, and makes it one that has lost entries.
 func lose(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	fill(t, badgerAt(dir))
+	witness(t, dir)
+	return dir
+}
+
+// witness makes it seem that an entry 9 was committed.
+func witness(t *testing.T, dir string) {
+	t.Helper()
 	sum := crc32.Checksum([]byte("9"), crc32.MakeTable(crc32.Castagnoli))
 	ok(t, os.WriteFile(filepath.Join(dir, "EPOCH"), fmt.Appendf(nil, "9 %08x\n", sum), 0o600))
-	return dir
 }
 
 // lostAt opens such a store as one does who goes back.
@@ -121,6 +126,19 @@ func TestALostEntryBesideADamagedOneIsAccepted(t *testing.T) {
 	}
 	ok(t, q.Rewind(t.Context(), 2))
 	ok(t, c.Close())
+}
+
+// TestACatalogThatHasLostEverythingSaysWhatToDo: there is no entry to go back to.
+func TestACatalogThatHasLostEverythingSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	base, err := badgerAt(dir)(t.Context())
+	ok(t, err)
+	ok(t, base.Close())
+	witness(t, dir)
+	_, err = catalogstore.NewIn(dir, lostAt(dir)).Open(t.Context(), "q")
+	if !errors.Is(err, epochs.ErrDamaged) || !strings.Contains(err.Error(), "EPOCH: epoch 9 was committed") || !strings.Contains(err.Error(), "move "+dir+" away") {
+		t.Errorf("got %v, want ErrDamaged and what to do", err)
+	}
 }
 
 // TestReadingOnlyTellsAndChangesNothing: to look at a catalog settles nothing.
