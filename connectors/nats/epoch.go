@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/fnv"
+	"slices"
 	"sync"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -131,7 +132,8 @@ func (c *epochCommitter) takeOver(ctx context.Context, l *link, epoch messages.E
 	case old != nil:
 		c.rows.Confirm(old.Epoch)
 		m.Epoch = old.Epoch
-		if old.Publishing > old.Epoch {
+		// Without its rows in the token another guarantee has published the epoch since.
+		if old.Publishing > old.Epoch && slices.Contains(c.rows.Pending(epoch), old.Publishing) {
 			m.Publishing, m.ScanFrom, created = old.Publishing, old.ScanFrom, old.Created
 		}
 	case tok != nil && len(c.rows.Pending(epoch)) > 0:

@@ -48,6 +48,33 @@ func TestAtLeastOncePublishesWhatIsLeft(t *testing.T) {
 	})
 }
 
+// TestOnceWithAtLeastOnceGetsOverATrimmedStream: the way out that the error names.
+func TestOnceWithAtLeastOnceGetsOverATrimmedStream(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	s := outStream(t, js)
+	o := openOutput(t, outputConfig{offer: perEpoch}, outOptions(b)...)
+	o.write(0, 0, 10)
+	o.record()
+	if err := o.com.(*epochCommitter).begin(t.Context(), o.epoch); err != nil { // and dies
+		t.Fatal(err)
+	}
+	publish(t, js, "out.foreign", 1000, 1005)
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.close()
+	late := tryOutput(t, outputConfig{attempt: 2, offer: perEpoch, stash: o.stash}, outOptions(b)...)
+	wantFault(t, late.com.Recover(t.Context(), o.epoch, o.last), fault.Config, classTrimmed, "running once with guarantee = 'at_least_once'")
+	o = o.next(outputConfig{attempt: 3, atLeastOnce: true}, outOptions(b)...)
+	o.write(0, 10, 20)
+	o.commit()
+	o = o.next(outputConfig{attempt: 4, offer: perEpoch}, outOptions(b)...)
+	o.write(0, 20, 30)
+	o.commit()
+	wantOnce(t, stored(t, js, "OUT"), 0, 30)
+}
+
 // TestAtLeastOnceWritesWhatIsLeftForABucket: a complete table that was held, too,
 // and its keys go with the next one that does not have them.
 func TestAtLeastOnceWritesWhatIsLeftForABucket(t *testing.T) {

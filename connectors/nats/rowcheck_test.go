@@ -17,7 +17,7 @@ func TestNestedRowsAreRefusedInTime(t *testing.T) {
 	b := newBroker(t)
 	js, _ := b.client()
 	stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>"}, MaxMsgSize: 10_000})
-	point := messages.StructType(messages.Field{Name: strings.Repeat("a_long_name", 10), Type: messages.T(messages.BigInt)})
+	point := messages.StructType(messages.Field{Name: strings.Repeat("a_long_name", 50), Type: messages.T(messages.BigInt)})
 	points := func(n int) func(c *messages.Column) {
 		return func(c *messages.Column) {
 			for i := range n {
@@ -52,8 +52,8 @@ func TestNestedRowsAreRefusedInTime(t *testing.T) {
 		bad  bool
 	}{
 		{"no structs", messages.ArrayType(point), points(0), false},
-		{"few structs", messages.ArrayType(point), points(70), false},
-		{"many structs", messages.ArrayType(point), points(100), true},
+		{"few structs", messages.ArrayType(point), points(15), false},
+		{"many structs", messages.ArrayType(point), points(30), true},
 		{"few flags", messages.ArrayType(messages.T(messages.Boolean)), flags(1500), false},
 		{"many flags", messages.ArrayType(messages.T(messages.Boolean)), flags(2000), true},
 		{"few entries", messages.MapType(messages.T(messages.String), messages.T(messages.String)), names(400), false},
