@@ -142,12 +142,19 @@ func checkSpace(dir string, need int64) error {
 	return nil
 }
 
-// diskUsage returns the bytes that the files of the database occupy, those of
-// its value log apart. Files that vanish meanwhile do not count.
-func diskUsage(db string) (tree, values int64, err error) {
+// usage is what a database takes of the disk.
+type usage struct {
+	tree, values int64 // bytes
+	logs         int   // files of the value log
+}
+
+// diskUsage looks at the files of a database. Files that vanish meanwhile do not
+// count.
+func diskUsage(db string) (usage, error) {
+	var u usage
 	files, err := os.ReadDir(db)
 	if err != nil {
-		return 0, 0, err
+		return u, err
 	}
 	for _, f := range files {
 		var st unix.Stat_t
@@ -155,14 +162,15 @@ func diskUsage(db string) (tree, values int64, err error) {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			return 0, 0, err
+			return u, err
 		}
 		used := st.Blocks * 512 // sparse files count by what is there
 		if strings.HasSuffix(f.Name(), ".vlog") {
-			values += used
+			u.values += used
+			u.logs++
 		} else {
-			tree += used
+			u.tree += used
 		}
 	}
-	return tree, values, nil
+	return u, nil
 }

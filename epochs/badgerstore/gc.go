@@ -11,6 +11,8 @@ const (
 	// and gcFloor what it may always be.
 	gcFactor = 3
 	gcFloor  = 2 * valueLogSize
+	// gcLogs is how many files the log may always have: every start makes one.
+	gcLogs = 12
 	// gcDiscard is the part of a log file that must be garbage for it to be
 	// rewritten.
 	gcDiscard = 0.3
@@ -73,7 +75,7 @@ func (c *collector) collect(s *Store) {
 			return
 		default:
 		}
-		_, values, err := diskUsage(s.dbDir)
+		u, err := diskUsage(s.dbDir)
 		if err != nil {
 			s.log.Warn("look at the checkpoint's value log", "err", err)
 			return
@@ -81,7 +83,7 @@ func (c *collector) collect(s *Store) {
 		s.mu.RLock()
 		live := s.x.live
 		s.mu.RUnlock()
-		if values <= max(gcFactor*live, gcFloor) {
+		if u.values <= max(gcFactor*live, gcFloor) && int64(u.logs) <= gcLogs+gcFactor*live/valueLogSize {
 			return
 		}
 		// On a full disk a write through a memory map would end the process.

@@ -624,6 +624,27 @@ func TestTheValueLogIsCollectedOverManyStarts(t *testing.T) {
 	}
 }
 
+// TestLogFilesAreCollectedOverManyStarts: every start makes a file, however little is
+// written to it.
+func TestLogFilesAreCollectedOverManyStarts(t *testing.T) {
+	dir, e := t.TempDir(), messages.Epoch(0)
+	for range 60 {
+		s := mustOpen(t, dir, badgerstore.Options{})
+		for range 3 {
+			e++
+			ok(t, s.Put(t.Context(), e, []epochs.Segment{segment(0, e, 20_000)}))
+			ok(t, s.Commit(t.Context(), e-1, e, []byte("record")))
+			ok(t, s.Drop(t.Context(), max(e, 3)-2, e))
+		}
+		mustClose(t, s)
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "db", "*.vlog"))
+	ok(t, err)
+	if len(logs) > 30 {
+		t.Errorf("%d log files are left behind 60 starts", len(logs))
+	}
+}
+
 func TestALockFileThatIsALinkIsNotFollowed(t *testing.T) {
 	dir, target := t.TempDir(), filepath.Join(t.TempDir(), "precious")
 	if err := os.WriteFile(target, []byte("content"), 0o600); err != nil {

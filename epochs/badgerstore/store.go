@@ -403,13 +403,13 @@ func (s *Store) written() int64 {
 
 // Size implements epochs.Segments.
 func (s *Store) Size() int64 {
-	tree, values, err := diskUsage(s.dbDir)
+	u, err := diskUsage(s.dbDir)
 	if err != nil {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
 		return s.x.live
 	}
-	return tree + values
+	return u.tree + u.values
 }
 
 // Close implements epochs.Segments. It waits for a running collection of the
