@@ -232,7 +232,7 @@ func TestStreamsThatAreNotAsExpected(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.stream(js, "IN")
-	run(1, "stream IN was deleted and re-created")
+	run(3, "stream IN was deleted and re-created")
 	p.write(t, "q.sql", lenient)
 	b.publish(js, `{"id":6}`)
 	run(0, "stream was re-created; reading it from its first message")
