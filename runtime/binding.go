@@ -52,6 +52,7 @@ type definition struct {
 	metadata  map[int]string
 	watermark *plan.WatermarkDecl
 	streaming bool
+	broken    bool // its options are wrong, its columns are known
 	// source and sink are given by Go programs instead of a connector.
 	source func() (connectors.Source, func(needed []bool) func() (*connectors.Rows, error))
 	sink   connectors.Sink
@@ -104,7 +105,13 @@ func (s *Session) define(d *definition, using *sql.Ident, opts []sql.Option, sin
 	}
 	c, err := s.registry.Connector(name)
 	if err != nil {
-		return []*sql.Error{configError(span, classOption, "%v", err)}
+		errs := []*sql.Error{configError(span, classOption, "%v", err)}
+		if o, ok := lookup(opts, "format"); ok {
+			if _, err := s.registry.Format(o.Value); err != nil {
+				errs = append(errs, configError(o.ValueSpan, classOption, "%v", err))
+			}
+		}
+		return errs
 	}
 	d.connector = c
 	common, own, what := commonSource, c.SourceOptions, c.Name+" source"
@@ -128,9 +135,53 @@ func (s *Session) define(d *definition, using *sql.Ident, opts []sql.Option, sin
 			}
 		}
 	}
+	if !sink {
+		if opts, err = sparkStart(all, opts); err != nil {
+			o, _ := lookup(opts, sparkStartOption)
+			return append(formatErr, configError(o.ValueSpan, classOption, "%v", err))
+		}
+	}
 	v, errs := option.Parse(what, all, given(opts))
 	d.options = v
 	return append(formatErr, optionErrors(d.span, opts, errs)...)
+}
+
+// sparkStartOption is Spark's name of the option start.
+const sparkStartOption = "startingOffsets"
+
+// sparkStart lets Spark's startingOffsets set the option start, where the connector
+// has that.
+func sparkStart(known []option.Option, opts []sql.Option) ([]sql.Option, error) {
+	o, ok := lookup(opts, sparkStartOption)
+	if !ok || !slices.ContainsFunc(known, func(k option.Option) bool { return k.Name == "start" }) {
+		return opts, nil
+	}
+	if strings.HasPrefix(strings.TrimSpace(o.Value), "{") {
+		return opts, fmt.Errorf("%s: offsets per partition are not supported; write earliest or latest here, or start = 'seq:17' or 'time:2026-01-31T00:00:00Z'", o.Key)
+	}
+	out := slices.Clone(opts)
+	for i := range out {
+		if option.Fold(out[i].Key) == option.Fold(sparkStartOption) {
+			out[i].Key = "start"
+		}
+	}
+	return out, nil
+}
+
+// valueError places an error of a connector at the option that it is about, which
+// such errors begin with.
+func valueError(d *definition, opts []sql.Option, err error) *sql.Error {
+	span := d.span
+	if name, _, ok := strings.Cut(err.Error(), ":"); ok {
+		o, found := lookup(opts, name)
+		if !found && name == "start" {
+			o, found = lookup(opts, sparkStartOption)
+		}
+		if found {
+			span = o.ValueSpan
+		}
+	}
+	return configError(span, classOption, "%v", err)
 }
 
 // columns turns column definitions into a schema and checks them.
@@ -150,7 +201,7 @@ func (d *definition) columns(cols []sql.ColumnDef) []*sql.Error {
 		if d.schema.Index(c.Name.Name) >= 0 {
 			errs = append(errs, configError(c.Name.Span, "COLUMN_ALREADY_EXISTS", "column %s is defined twice", c.Name.Name))
 		}
-		if c.IsMetadata {
+		if c.IsMetadata && d.connector.Name != "" {
 			errs = append(errs, d.metadataColumn(i, c, t)...)
 		}
 		d.schema.Fields = append(d.schema.Fields, messages.Field{Name: c.Name.Name, Type: t})

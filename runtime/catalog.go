@@ -20,6 +20,9 @@ type catalog struct {
 	sinks   map[string]*definition
 	texts   map[string]string // of views, for DESCRIBE
 	order   []string          // keys of everything, in the order of definition
+	// broken and brokenSinks are names whose definition failed: they may still be what
+	// a misspelt name means. They are of one script, which fails.
+	broken, brokenSinks []string
 }
 
 func newCatalog() *catalog {
@@ -72,8 +75,10 @@ func (c *catalog) sink(n sql.Name) (*definition, *sql.Error) {
 		return d, nil
 	}
 	e := configError(n.Span, classUnknown, "there is no sink %s", n)
-	all := c.names(func(k string) bool { return c.sinks[k] != nil })
-	if near, ok := option.Nearest(n.String(), all); ok {
+	all := append(c.names(func(k string) bool { return c.sinks[k] != nil }), c.brokenSinks...)
+	if c.taken(n.String()) {
+		e.Hint = n.String() + " can be read only; define where to write to with CREATE SINK"
+	} else if near, ok := option.Nearest(n.String(), all); ok {
 		e.Hint = "did you mean " + near + "?"
 	} else if len(all) == 0 {
 		e.Hint = "define it with CREATE SINK"
@@ -99,6 +104,9 @@ func (p *planCatalog) Relation(name string) plan.Relation {
 	if d == nil {
 		return nil
 	}
+	if d.broken {
+		return &plan.Table{Name: d.name, Schema: d.schema, Watermark: d.watermark, Streaming: d.streaming}
+	}
 	h := p.handles[d]
 	if h == nil {
 		var err error
@@ -120,5 +128,5 @@ func orEmpty(s *messages.Schema) *messages.Schema {
 
 // Names lists sources, tables and views.
 func (p *planCatalog) Names() []string {
-	return p.names(func(k string) bool { return p.taken(k) })
+	return append(p.names(func(k string) bool { return p.taken(k) }), p.broken...)
 }

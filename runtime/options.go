@@ -30,8 +30,8 @@ func (s *Session) queryOptions(own, sets []sql.Option) (option.Values, []*sql.Er
 	}
 	v, bad := option.Parse("query", QueryOptions(), given(all))
 	errs = append(errs, optionErrors(sql.Span{}, all, bad)...)
-	if len(bad) > 0 {
-		return v, errs
+	wrong := func(name string) bool {
+		return slices.ContainsFunc(bad, func(e *option.Error) bool { return option.Fold(e.Key) == option.Fold(name) })
 	}
 	if o, ok := lookup(all, "time_zone"); ok {
 		if _, err := time.LoadLocation(o.Value); err != nil {
@@ -43,7 +43,7 @@ func (s *Session) queryOptions(own, sets []sql.Option) (option.Values, []*sql.Er
 			errs = append(errs, configError(o.ValueSpan, classOption, "max_uncommitted: %v", err))
 		}
 	}
-	if o, ok := lookup(all, "epoch_interval"); ok && v.Duration("epoch_interval") == 0 {
+	if o, ok := lookup(all, "epoch_interval"); ok && !wrong("epoch_interval") && v.Duration("epoch_interval") == 0 {
 		errs = append(errs, configError(o.ValueSpan, classOption, "epoch_interval: there must be some time between two checkpoints, such as 100ms"))
 	}
 	if o, ok := lookup(all, "trigger"); ok {

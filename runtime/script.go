@@ -83,7 +83,7 @@ func (sc *script) statement(st sql.Statement) {
 		name := st.Sink.String()
 		sc.query(&prepared{name: name, span: st.Span, nameSpan: st.Sink.Span, sinkName: &st.Sink, sinkColumns: st.Columns, query: st.Query, implicit: true})
 	case *sql.SelectStatement:
-		sc.query(&prepared{name: sc.selectName(), span: st.Span, nameSpan: st.Span, query: st.Query})
+		sc.query(&prepared{name: sc.selectName(), span: st.Span, nameSpan: st.Span, query: st.Query, numbered: true})
 	case *sql.Set:
 		sc.set(st)
 	case *sql.Explain:
@@ -123,9 +123,21 @@ func (sc *script) createSource(st *sql.CreateSource) {
 	}
 	d := &definition{name: st.Name.String(), span: st.Name.Span, streaming: true}
 	if !sc.defineSource(d, st.Using, st.Options, st.Columns, st.Watermark) {
-		sc.broken[key(d.name)] = true
+		sc.breakSource(d, len(st.Columns))
 		return
 	}
+	sc.catalog.addSource(d)
+}
+
+// breakSource notes that a definition failed. If its columns are known what reads
+// them can be checked all the same.
+func (sc *script) breakSource(d *definition, columns int) {
+	sc.broken[key(d.name)] = true
+	if d.schema == nil || d.schema.Len() != columns {
+		sc.catalog.broken = append(sc.catalog.broken, d.name)
+		return
+	}
+	d.broken = true
 	sc.catalog.addSource(d)
 }
 
@@ -134,15 +146,15 @@ func (sc *script) createSource(st *sql.CreateSource) {
 func (sc *script) defineSource(d *definition, using *sql.Ident, opts []sql.Option, cols []sql.ColumnDef, w *sql.WatermarkDef) bool {
 	before := len(sc.errs)
 	sc.fail(sc.s.define(d, using, opts, false)...)
+	sc.fail(d.columns(cols)...)
 	if d.connector.Name == "" {
 		return false
 	}
-	sc.fail(d.columns(cols)...)
 	sc.fail(deadLetterOptions(d, opts)...)
 	if len(sc.errs) == before {
 		h, err := sc.s.open(sc.ctx, d)
 		if err != nil {
-			sc.fail(configError(d.span, classOption, "%v", err))
+			sc.fail(valueError(d, opts, err))
 		} else if d.schema == nil {
 			d.schema = h.source.Schema()
 		}
@@ -176,7 +188,7 @@ func (sc *script) createTable(st *sql.CreateTable) {
 	default:
 		d := &definition{name: st.Name.String(), span: st.Name.Span}
 		if !sc.defineSource(d, st.Using, st.Options, st.Columns, nil) {
-			sc.broken[key(d.name)] = true
+			sc.breakSource(d, len(st.Columns))
 			return
 		}
 		sc.catalog.addSource(d)
@@ -196,6 +208,7 @@ func (sc *script) createSink(st *sql.CreateSink) {
 	sc.fail(errs...)
 	if len(errs) > 0 {
 		sc.broken[key(d.name)] = true
+		sc.catalog.brokenSinks = append(sc.catalog.brokenSinks, d.name)
 		return
 	}
 	sc.catalog.addSink(d)
@@ -211,6 +224,7 @@ func (sc *script) createView(st *sql.CreateView) {
 	if _, errs := plan.FromSelect(st.Query, sc.plans(), plan.Options{}); len(errs) > 0 {
 		sc.fail(errs...)
 		sc.broken[key(name)] = true
+		sc.catalog.broken = append(sc.catalog.broken, name)
 		return
 	}
 	sc.catalog.addView(v)
@@ -456,7 +470,14 @@ func (s *Session) checkStored(ctx context.Context, p *prepared) (err error) {
 			return err
 		}
 	}
-	return deploy.CheckPlan(func(old epochs.Plan) error {
-		return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState)
-	}, rec)
+	return deploy.CheckPlan(func(old epochs.Plan) error { return s.checkPlan(p, old) }, rec)
+}
+
+// checkPlan compares a query with what a checkpoint was made by.
+func (s *Session) checkPlan(p *prepared, old epochs.Plan) error {
+	if p.numbered && old.Fingerprint != "" && old.Fingerprint != p.compiled.Plan.Fingerprint {
+		s.cfg.Log.Warn("this SELECT has no name of its own: it is found by its place among the SELECTs of the file, and its plan is not the one that the checkpoint was made with. "+
+			"If another SELECT stood there, start it anew with --fresh "+p.name+"; a name of its own is CREATE QUERY name AS SELECT ...", "query", p.name)
+	}
+	return plan.CheckState(p.name, old, p.compiled.Plan, s.cfg.AllowDroppedState)
 }

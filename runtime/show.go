@@ -64,6 +64,9 @@ func (sc *script) describe(st *sql.Describe) {
 	}
 	n, errs := plan.FromSelect(selectAll(st.Name), sc.plans(), plan.Options{})
 	if len(errs) > 0 {
+		for _, e := range errs { // they are about a SELECT that is not in the script
+			e.Span = st.Name.Span
+		}
 		sc.fail(errs...)
 		return
 	}

@@ -36,6 +36,7 @@ type prepared struct {
 	notes    []string // with the place in the script
 	flush    []func() // logs what the samplers of bad records have kept back
 	text     string   // EXPLAIN
+	numbered bool     // a bare SELECT, named by its place in the script
 }
 
 // createQuery prepares CREATE QUERY.
@@ -237,7 +238,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		Graph:        func() (*actors.Graph, error) { return p.compiled.Graph, nil },
 		OnRestore:    q.onRestore,
 		OnState:      q.onState,
-		CheckPlan:    func(old epochs.Plan) error { return plan.CheckState(old, p.compiled.Plan, s.cfg.AllowDroppedState) },
+		CheckPlan:    func(old epochs.Plan) error { return s.checkPlan(p, old) },
 		RestoreEpoch: back, AcceptDuplicates: s.cfg.AcceptDuplicates,
 		Restart: deploy.RestartPolicy{MaxRestarts: restarts},
 		Attempt: actors.AttemptConfig{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/option"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -103,7 +104,11 @@ func parseStart(s string) (startAt, error) {
 		}
 		return startAt{kind: startTime, time: t.UTC()}, nil
 	}
-	return startAt{}, fault.New(fault.Config, "start: %q is not one of earliest, latest, seq:N, time:RFC3339", s)
+	hint := ""
+	if near, ok := option.Nearest(s, []string{"earliest", "latest"}); ok {
+		hint = "; did you mean " + near + "?"
+	}
+	return startAt{}, fault.New(fault.Config, "start: %q is not one of earliest, latest, seq:N, time:RFC3339%s", s, hint)
 }
 
 // parseUint reads a decimal number without sign.

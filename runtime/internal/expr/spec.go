@@ -184,13 +184,20 @@ func (b *binding) wrongCount() *sql.Error {
 	return wrongCount(b.display(), b.fn.Usage, len(b.args), minimum, maximum)
 }
 
+func arguments(n int) string {
+	if n == 1 {
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
+}
+
 func wrongCount(name, usage string, got, minimum, maximum int) *sql.Error {
 	want := fmt.Sprintf("%d to %d arguments", minimum, maximum)
 	switch {
 	case maximum < 0:
-		want = fmt.Sprintf("at least %d", minimum)
+		want = "at least " + arguments(minimum)
 	case minimum == maximum:
-		want = fmt.Sprintf("%d", minimum)
+		want = arguments(minimum)
 	}
 	e := &sql.Error{Class: ClassWrongNumArgs, Msg: fmt.Sprintf("%s takes %s, not %d", name, want, got)}
 	if usage != "" {

@@ -62,7 +62,7 @@ func (e *engine) start(c *Compiled) {
 		if cfg.From, err = epochs.DecodeRecord(records[0].Data); err != nil {
 			e.t.Fatal(err)
 		}
-		if err := CheckState(cfg.From.Plan, c.Plan, false); err != nil {
+		if err := CheckState("q", cfg.From.Plan, c.Plan, false); err != nil {
 			e.t.Fatal(err)
 		}
 		e.record(cfg.From)

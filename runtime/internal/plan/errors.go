@@ -34,8 +34,10 @@ const (
 	ClassNotYet = "NOT_YET_SUPPORTED"
 	// ClassState is for a plan that does not fit a checkpoint.
 	ClassState = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
-	// ClassStateSchema is for a stateful operator whose keys or values changed.
+	// ClassStateSchema is for a stateful operator whose keys changed, ClassStateValues
+	// for one whose aggregates, window or mode did.
 	ClassStateSchema = "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"
+	ClassStateValues = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
 )
 
 func fail(class string, span sql.Span, msg string) *sql.Error {

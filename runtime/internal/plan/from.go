@@ -86,7 +86,7 @@ func (a *analyzer) lookup(r *sql.TableRef) Node {
 	if near, ok := sql.Nearest(name, names); ok {
 		e.Hint = "did you mean " + sql.FormatName(near) + "?"
 	} else if len(names) > 0 {
-		e.Hint = "there are " + strings.Join(names[:min(len(names), 12)], ", ")
+		e.Hint = "known: " + strings.Join(names[:min(len(names), 12)], ", ")
 	}
 	a.report(e)
 	return nil

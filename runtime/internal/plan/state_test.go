@@ -49,7 +49,7 @@ func TestUIDsIgnoreWhatIsStateless(t *testing.T) {
 		if !slices.Equal(now.Plan.Operators, base.Plan.Operators) {
 			t.Errorf("%s: state %v, want %v", text, now.Plan.Operators, base.Plan.Operators)
 		}
-		if err := CheckState(base.Plan, now.Plan, false); err != nil {
+		if err := CheckState("q", base.Plan, now.Plan, false); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -93,21 +93,21 @@ func TestCheckState(t *testing.T) {
 	}{
 		{"a filter is added", "SELECT a, window, count(*) AS n FROM s WHERE b > 1 GROUP BY a, window(ts, '10 seconds')", Append, ""},
 		{"the result has another form", "SELECT window.end AS e, count(*) + 1 AS n FROM s GROUP BY a, window(ts, '10 seconds')", Append, ""},
-		{"the window is of another size", "SELECT a, count(*) FROM s GROUP BY a, window(ts, '20 seconds')", Append, ClassStateSchema},
+		{"the window is of another size", "SELECT a, count(*) FROM s GROUP BY a, window(ts, '20 seconds')", Append, ClassStateValues},
 		{"a key is added", "SELECT a, count(*) FROM s GROUP BY a, b, window(ts, '10 seconds')", Append, ClassStateSchema},
 		{"a key is of another type", "SELECT name, count(*) FROM s GROUP BY name, window(ts, '10 seconds')", Append, ClassStateSchema},
 		{"a key is another column of the same type", "SELECT c, count(*) FROM s GROUP BY c, window(ts, '10 seconds')", Append, ClassStateSchema},
 		{"a key is another expression of the same type", "SELECT a + 1, count(*) FROM s GROUP BY a + 1, window(ts, '10 seconds')", Append, ClassStateSchema},
 		{"a column is renamed", "SELECT a AS x, window.start AS y, count(*) AS z FROM s GROUP BY a, window(ts, '10 seconds')", Append, ""},
 		{"a column is renamed in a subquery", "SELECT k, count(*) AS n FROM (SELECT A AS k, ts AS at FROM s WHERE b > 2) x GROUP BY k, window(at, '10 seconds')", Append, ""},
-		{"an aggregate is added", "SELECT a, count(*), max(b) FROM s GROUP BY a, window(ts, '10 seconds')", Append, ClassStateSchema},
-		{"an aggregate is another one", "SELECT a, max(b) FROM s GROUP BY a, window(ts, '10 seconds')", Append, ClassStateSchema},
+		{"an aggregate is added", "SELECT a, count(*), max(b) FROM s GROUP BY a, window(ts, '10 seconds')", Append, ClassStateValues},
+		{"an aggregate is another one", "SELECT a, max(b) FROM s GROUP BY a, window(ts, '10 seconds')", Append, ClassStateValues},
 		{"the aggregation is gone", "SELECT a FROM s", Append, ClassState},
 		{"a limit stands in its place", "SELECT a FROM s LIMIT 3", Append, ClassState},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before, now := compileText(t, cat, old, Append).Plan, compileText(t, cat, c.text, c.mode).Plan
-			err := CheckState(before, now, false)
+			err := CheckState("q", before, now, false)
 			if c.class == "" {
 				if err != nil {
 					t.Errorf("got %v, want that it is allowed", err)
@@ -121,19 +121,22 @@ func TestCheckState(t *testing.T) {
 			if fault.KindOf(err) != fault.Config {
 				t.Errorf("kind %v, want Config: restarting does not help", fault.KindOf(err))
 			}
-			if !strings.Contains(err.Error(), before.Operators[0].Schema) || c.class == ClassStateSchema && !strings.Contains(err.Error(), now.Operators[0].Schema) {
+			if !strings.Contains(err.Error(), before.Operators[0].Schema) || (c.class == ClassStateSchema || c.class == ClassStateValues) && !strings.Contains(err.Error(), now.Operators[0].Schema) {
 				t.Errorf("%v does not show both schemas", err)
 			}
-			if c.class == ClassState && CheckState(before, now, true) != nil {
+			if c.class != ClassState && !strings.Contains(err.Error(), "--fresh q") {
+				t.Errorf("%v does not say how to start anew", err)
+			}
+			if c.class == ClassState && CheckState("q", before, now, true) != nil {
 				t.Errorf("dropped state is refused although it is allowed")
 			}
-			if c.class == ClassStateSchema && CheckState(before, now, true) == nil {
+			if (c.class == ClassStateSchema || c.class == ClassStateValues) && CheckState("q", before, now, true) == nil {
 				t.Errorf("changed state is accepted")
 			}
 		})
 	}
 	t.Run("operators that are new start empty", func(t *testing.T) {
-		if err := CheckState(compileText(t, cat, "SELECT a FROM s", Append).Plan, compileText(t, cat, old, Append).Plan, false); err != nil {
+		if err := CheckState("q", compileText(t, cat, "SELECT a FROM s", Append).Plan, compileText(t, cat, old, Append).Plan, false); err != nil {
 			t.Error(err)
 		}
 	})
@@ -141,13 +144,13 @@ func TestCheckState(t *testing.T) {
 		p := compileText(t, cat, old, Append).Plan
 		q := p
 		q.HashVersion++
-		if CheckState(p, q, false) == nil {
+		if CheckState("q", p, q, false) == nil {
 			t.Error("keys would be looked for in other groups")
 		}
 	})
 	t.Run("every fault is named", func(t *testing.T) {
 		p := epochs.Plan{Operators: []epochs.OperatorState{{UID: "aggregate", Kind: "aggregate"}, {UID: "limit", Kind: "limit"}}}
-		err := CheckState(p, epochs.Plan{}, false)
+		err := CheckState("q", p, epochs.Plan{}, false)
 		if err == nil || strings.Count(err.Error(), ClassState) != 2 {
 			t.Errorf("got %v, want two faults", err)
 		}

@@ -135,6 +135,7 @@ func (p *parser) columnDefs(of string) ([]ColumnDef, *WatermarkDef) {
 	}
 	var columns []ColumnDef
 	var watermark *WatermarkDef
+	var wrong *Error
 	for {
 		if t := p.peek(); p.isSeq("WATERMARK", "FOR") {
 			if of != "source" {
@@ -143,7 +144,7 @@ func (p *parser) columnDefs(of string) ([]ColumnDef, *WatermarkDef) {
 			if watermark != nil {
 				p.failAt(t.span(), "a source has one watermark only", "")
 			}
-			watermark = p.watermarkDef()
+			watermark, wrong = p.watermarkDef()
 		} else {
 			columns = append(columns, p.columnDef(of, columns))
 		}
@@ -155,7 +156,30 @@ func (p *parser) columnDefs(of string) ([]ColumnDef, *WatermarkDef) {
 		p.unexpected(")", ",")
 	}
 	p.next()
+	if wrong != nil {
+		panic(bailout{watermarkColumn(wrong, watermark, columns)})
+	}
 	return columns, watermark
+}
+
+// watermarkColumn explains a watermark computed from another column: mostly one of
+// the two names is misspelt.
+func watermarkColumn(wrong *Error, w *WatermarkDef, columns []ColumnDef) *Error {
+	var names []string
+	for _, c := range columns {
+		if strings.EqualFold(c.Name.Name, w.Column.String()) {
+			return wrong
+		}
+		names = append(names, c.Name.Name)
+	}
+	if len(names) == 0 {
+		return wrong
+	}
+	e := &Error{Class: ClassSyntax, Msg: "there is no column " + w.Column.String(), Span: w.Column.Span, Hint: "columns: " + strings.Join(names, ", ")}
+	if near, ok := Nearest(w.Column.String(), names); ok {
+		e.Hint = "did you mean " + FormatName(near) + "?"
+	}
+	return e
 }
 
 func (p *parser) columnDef(of string, before []ColumnDef) ColumnDef {
@@ -169,7 +193,9 @@ func (p *parser) columnDef(of string, before []ColumnDef) ColumnDef {
 		}
 	}
 	p.accept(":")
+	p.lenient = p.script // all wrong columns of a list are reported
 	c.Type = p.typeName()
+	p.lenient = false
 	for {
 		switch {
 		case p.acceptSeq("NOT", "NULL"):
@@ -192,17 +218,18 @@ func (p *parser) columnDef(of string, before []ColumnDef) ColumnDef {
 	}
 }
 
-// watermarkDef reads WATERMARK FOR column AS column [- INTERVAL ...].
-func (p *parser) watermarkDef() *WatermarkDef {
+// watermarkDef reads WATERMARK FOR column AS column [- INTERVAL ...]. wrong tells of
+// two columns that differ; which is right is known with all columns.
+func (p *parser) watermarkDef() (w *WatermarkDef, wrong *Error) {
 	start := p.next().start
 	p.next()
-	w := &WatermarkDef{Column: p.name("watermark column")}
+	w = &WatermarkDef{Column: p.name("watermark column")}
 	p.expect("AS")
 	at := p.peek().start
 	same := p.name("watermark column")
 	form := "write WATERMARK FOR " + w.Column.String() + " AS " + w.Column.String() + " - INTERVAL 10 SECONDS"
 	if !strings.EqualFold(same.String(), w.Column.String()) {
-		p.failAt(p.from(at), "the watermark of "+w.Column.String()+" must be computed from "+w.Column.String(), form)
+		wrong = &Error{Class: ClassSyntax, Msg: "the watermark of " + w.Column.String() + " must be computed from " + w.Column.String(), Hint: form, Span: p.from(at)}
 	}
 	if p.accept("-") {
 		if !p.is("INTERVAL") || !p.intervalAhead() {
@@ -214,5 +241,5 @@ func (p *parser) watermarkDef() *WatermarkDef {
 		p.failAt(p.peek().span(), "expected the end of the watermark, found "+p.describe(p.peek()), form)
 	}
 	w.Span = p.from(start)
-	return w
+	return w, wrong
 }

@@ -96,8 +96,18 @@ func (p *parser) typeName() TypeName {
 	case "bool":
 		hint = "did you mean BOOLEAN?"
 	}
-	p.failAt(t.span(), "unknown data type "+p.describe(t), hint)
-	return nil
+	if !p.lenient {
+		p.failAt(t.span(), "unknown data type "+p.describe(t), hint)
+	}
+	p.later = append(p.later, &Error{Class: ClassSyntax, Msg: "unknown data type " + p.describe(t), Hint: hint, Span: t.span()})
+	p.next()
+	if p.accept("(") { // as in NUMBER(10)
+		for !p.is(")") && p.peek().kind != tokenEOF {
+			p.next()
+		}
+		p.expect(")")
+	}
+	return &SimpleType{Span: t.span(), Kind: VoidType}
 }
 
 // closeAngle reads one ">", which the lexer may have joined with the next ones.

@@ -53,6 +53,7 @@ func ParseDataType(src string) (TypeName, error) { return Limits{}.ParseDataType
 // without errors, in order.
 func (l Limits) ParseScript(src string) ([]Statement, []*Error) {
 	p := newParser(src, l)
+	p.script = true
 	var stmts []Statement
 	var errs []*Error
 	for {
@@ -62,6 +63,12 @@ func (l Limits) ParseScript(src string) ([]Statement, []*Error) {
 			return stmts, errs
 		}
 		stmt, err := guard(p, p.scriptStatement)
+		faults := p.later
+		p.later, p.lenient = nil, false
+		errs = append(errs, faults...)
+		if err == nil && len(faults) > 0 {
+			continue
+		}
 		if err != nil {
 			errs = append(errs, err)
 			p.resync()
@@ -160,6 +167,11 @@ type parser struct {
 	// alias is the index of the last alias written without AS, or -1. A misspelt
 	// keyword is often taken for an alias and only the token behind it is in error.
 	alias int
+	// later are faults behind which the statement could be read on. lenient says that
+	// an unknown type of a column is one.
+	later   []*Error
+	lenient bool
+	script  bool // several statements are read
 }
 
 func newParser(src string, l Limits) *parser {
