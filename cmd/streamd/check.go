@@ -34,6 +34,9 @@ func (c *validateCmd) Run(unknown strays) error {
 		if err != nil {
 			return err
 		}
+		for _, n := range o.Notes {
+			fmt.Fprintln(os.Stderr, n)
+		}
 		if dir != "" {
 			if err := s.ValidateAgainst(ctx, name, text); err != nil {
 				return err
@@ -75,7 +78,7 @@ func withScript(file, dir string, set map[string]string, f func(ctx context.Cont
 		return err
 	}
 	ctx := context.Background()
-	s, err := runtime.Open(ctx, runtime.Config{Dir: dir, ReadOnly: true, Connectors: all.Connectors(), Formats: all.Formats(), Defaults: set})
+	s, err := runtime.Open(ctx, runtime.Config{Dir: dir, ReadOnly: true, Connectors: all.Connectors(), Formats: all.Formats(), Defaults: set, Log: (&logFlags{LogLevel: "warn"}).logger(os.Stderr)})
 	if err != nil {
 		return err
 	}

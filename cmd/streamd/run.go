@@ -246,7 +246,8 @@ func (l *stateLog) OnTerminated(q *runtime.Query, err error) {
 		return // logged by the engine
 	}
 	if p := q.LastProgress(); p != nil {
-		l.log.Info("query "+q.Status().State, "query", q.Name(), "epoch", p.BatchID)
+		r := q.Rows()
+		l.log.Info("query "+q.Status().State, "query", q.Name(), "epoch", p.BatchID, "rows_in", r.In, "rows_out", r.Out, "late", r.Late, "bad", r.Bad)
 	} else {
 		l.log.Info("query "+q.Status().State, "query", q.Name())
 	}
