@@ -164,6 +164,11 @@ func (r *coreReader) attach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return r.subscribe(ctx, l)
+}
+
+// subscribe takes over a connection, and closes it if that fails.
+func (r *coreReader) subscribe(ctx context.Context, l *link) (err error) {
 	if r.src.queueGroup != "" {
 		r.sub, err = l.nc.QueueSubscribeSync(r.partition, r.src.queueGroup)
 	} else {

@@ -176,3 +176,21 @@ func TestASilentServerIsNoticed(t *testing.T) {
 	b.signal(syscall.SIGCONT)
 	in.until(in.caughtUp)
 }
+
+// TestCoreSubscribeOnALostConnection: one that is lost between the greeting and the
+// subscription is made again.
+func TestCoreSubscribeOnALostConnection(t *testing.T) {
+	b := newBroker(t)
+	for _, group := range []string{"", "readers"} {
+		in := openInput(t, inputConfig{}, "url", b.url(), "subject", "in.a")
+		r := in.reader.(*coreReader)
+		r.src.queueGroup = group
+		l, err := r.src.conn.dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.close()
+		wantFault(t, r.subscribe(t.Context(), l), fault.Transient, "", "subscribe to in.a")
+		in.until(in.caughtUp)
+	}
+}

@@ -518,3 +518,63 @@ func TestConsumerTTL(t *testing.T) {
 	_, err := tryInput(t, inputConfig{}, append(q.kv, "consumer_ttl", "10m")...)
 	wantFault(t, err, fault.Config, "", "consumer_ttl", "hour")
 }
+
+// TestAConsumerUnderBackPressureIsInUse: its query asks for nothing and gives signs
+// of life instead, until it is closed.
+func TestAConsumerUnderBackPressureIsInUse(t *testing.T) {
+	q := newQueue(t, jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
+	publish(t, q.js, "in.a", 0, 2000)
+	_, nc := q.b.client()
+	signs, err := nc.SubscribeSync("$JS.ACK.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	one := q.open(inputConfig{run: 1, maxRows: 10})
+	one.until(one.count(10))
+	for c := q.consumers(); c[0].NumWaiting > 0; c = q.consumers() { // the server sends what was asked for
+	}
+	two := q.open(inputConfig{run: 2, maxRows: 10})
+	two.until(func() bool { return two.status.State == connectors.Retrying })
+	if !strings.Contains(two.status.Reason, "in use by another query of the same name") || !strings.Contains(two.status.Reason, "30s at most") {
+		t.Errorf("reason %q", two.status.Reason)
+	}
+	before := *q.consumers()[0].Delivered.Last
+	a := &one.reader.(*reader).receipts
+	a.mu.Lock()
+	a.told = a.told.Add(-a.cfg.AckWait / 3)
+	a.mu.Unlock()
+	for range one.got { // nobody reads
+		if m, err := signs.NextMsg(10 * time.Second); err != nil || string(m.Data) != "+WPI" {
+			t.Fatal(m, err)
+		}
+	}
+	if after := *q.consumers()[0].Delivered.Last; !after.After(before) {
+		t.Errorf("the last delivery was at %v before the signs of life and at %v behind them", before, after)
+	}
+	one.close()
+	two.until(two.count(10))
+	if diff := cmp.Diff(sequence(0, 10), two.got[:10]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAConsumerThatWasMadeLate: by a request of our own that was given up.
+func TestAConsumerThatWasMadeLate(t *testing.T) {
+	q := newQueue(t, jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
+	publish(t, q.js, "in.a", 0, 10)
+	in := q.open(inputConfig{maxRows: 5})
+	in.until(in.count(5))
+	in.commit(in.next) // so that the consumer would be made otherwise now
+	r := in.reader.(*reader)
+	info, err := r.link.info(t.Context(), &r.src.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := r.feed
+	none := holders{} // were looked up before it was made
+	wantFault(t, r.openDurable(t.Context(), info, &none), fault.Transient, "", "consumer already exists", "stream IN")
+	r.feed = made
+}

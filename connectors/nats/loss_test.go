@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamd-io/streamd/connectors"
@@ -326,4 +328,102 @@ func TestCloseAfterBlockedRead(t *testing.T) {
 	if n := s.CachedInfo().State.Consumers; n != 0 {
 		t.Errorf("%d consumers are left on the server", n)
 	}
+}
+
+// TestAMessageOnItsWayIsNotPassed: the server counts it as delivered.
+func TestAMessageOnItsWayIsNotPassed(t *testing.T) {
+	for _, several := range []bool{false, true} {
+		for _, p := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {
+			t.Run(fmt.Sprintf("%s, several replicas %v", strings.ToLower(p.String()), several), func(t *testing.T) {
+				q := newQueue(t, jetstream.StreamConfig{Retention: p}, "subject", "in.a")
+				in := q.open(inputConfig{})
+				publish(t, q.js, "in.a", 0, 1)
+				in.until(in.count(1))
+				in.until(in.caughtUp)
+				r := in.reader.(*reader)
+				r.replicated = several
+				publish(t, q.js, "in.a", 1, 2)
+				late := <-r.feed.ch
+				for range 3 {
+					if err := r.advance(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if r.pos.NextSeq != 2 {
+					t.Errorf("position %d behind a message that was not read, want 2", r.pos.NextSeq)
+				}
+				r.feed.ch <- late
+				publish(t, q.js, "in.a", 2, 3)
+				in.until(func() bool { return len(in.got) > 0 && in.got[len(in.got)-1] == 2 })
+				if diff := cmp.Diff(sequence(0, 3), in.got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}
+
+// TestAPartitionThatKeepsUpHasLostNothing, however soon the stream forgets what was
+// between two of its messages.
+func TestAPartitionThatKeepsUpHasLostNothing(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	stream(t, js, jetstream.StreamConfig{Name: "IN", Subjects: []string{"in.>"}, MaxMsgs: 20})
+	in := openInput(t, inputConfig{partition: "in.a"}, "url", b.url(), "stream", "IN", "filters", "in.a,in.b")
+	publish(t, js, "in.a", 0, 1)
+	in.until(in.count(1)) // with the first one the stream is looked at, at once
+	r := in.reader.(*reader)
+	r.look = time.Now().Add(time.Hour) // the next jump is looked into by tick
+	for n := 1; n < 50; n++ {
+		publish(t, js, "in.b", 0, 1)
+		publish(t, js, "in.a", n, n+1)
+		in.until(in.count(n + 1))
+	}
+	if err := r.tick(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAPartitionThatIsSlowHasLostMessages: they were announced, and removed.
+func TestAPartitionThatIsSlowHasLostMessages(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	s := stream(t, js, jetstream.StreamConfig{Name: "IN", Subjects: []string{"in.>"}})
+	publish(t, js, "in.a", 0, 1000)
+	in := openInput(t, inputConfig{partition: "in.a", maxRows: 8}, "url", b.url(), "stream", "IN", "filters", "in.a,in.b")
+	in.until(in.count(8))
+	if err := s.Purge(t.Context(), jetstream.WithPurgeSequence(1000)); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, in.fails(), fault.Config, classDataLoss, "to 999")
+}
+
+// TestPrompt: which messages show that their reader keeps up.
+func TestPrompt(t *testing.T) {
+	f := &feed{ch: make(chan *nats.Msg, 8), window: 0, outstanding: 100}
+	var d delivery
+	accept := func(consumer, pending int, want bool, why string) {
+		t.Helper()
+		m := &nats.Msg{Reply: fmt.Sprintf("$JS.ACK.IN.c.1.%d.%d.1.%d", 10*consumer, consumer, pending)}
+		if ok, err := f.accept(m, &d); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if f.prompt != want {
+			t.Errorf("message %d: prompt = %v, want %v: %s", consumer, f.prompt, want, why)
+		}
+	}
+	accept(1, 0, false, "the first one says nothing about what was before")
+	accept(2, 0, true, "")
+	accept(3, 2, false, "others wait behind it")
+	accept(4, 0, false, "it has waited")
+	accept(5, 0, true, "")
+	f.ranDry()
+	accept(6, 0, false, "no request may have waited for it")
+	f.outstanding = 2
+	f.ch <- nil
+	accept(7, 0, true, "")
+	f.outstanding = 100
+	accept(8, 0, false, "it has waited for the reader")
+	accept(9, 0, false, "all that was asked for had been sent before")
+	accept(10, 0, true, "")
 }
