@@ -91,7 +91,10 @@ func (*demoCmd) Help() string {
 	return `Examples:
 
   streamd demo
-  streamd demo --rate 50000 --duration 30s --json` + variables
+  streamd demo --rate 50000 --duration 30s --json
+
+rows_in are the bids published, rows_unread those that a query has not read: a number that grows means that
+this machine does not keep up with --rate. Latencies are null when nothing was measured.` + variables
 }
 
 // Help shows examples.

@@ -25,9 +25,9 @@ type collector struct {
 }
 
 type metricSet struct {
-	up, state, restarts, epoch, epochSeconds, epochAge, epochBytes metric
+	up, state, restarts, epoch, epochSeconds, epochAge      metric
 	rowsIn, rowsOut, bytesIn, bad, blocked, late, stateRows metric
-	stateBytes, watermark, lost, skewed                     metric
+	epochBytes, stateBytes, watermark, lost, skewed         metric
 }
 
 func metrics() metricSet {
