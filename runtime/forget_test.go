@@ -39,6 +39,28 @@ func stored(t *testing.T, s *runtime.Session) []string {
 	return names
 }
 
+// TestForgetFindsAQueryWhoseDirectoryIsGone: its records are in the catalog, and it
+// would go on from there.
+func TestForgetFindsAQueryWhoseDirectoryIsGone(t *testing.T) {
+	dir, script := checkpointed(t)
+	if err := os.RemoveAll(filepath.Join(dir, "queries", "q")); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, runtime.Config{Dir: dir})
+	removed, err := s.Forget([]string{"q"}, []string{"q"})
+	if err != nil || !slices.Equal(removed, []string{"q"}) {
+		t.Errorf("got %v, %v; want q", removed, err)
+	}
+	sink(t, s, "out")
+	exec(t, s, script)
+	if err := s.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.Query("q").Status().ResumedFrom; e != 0 {
+		t.Errorf("q goes on from epoch %d, want a fresh start", e)
+	}
+}
+
 func TestForgetChecksEverythingBeforeItRemoves(t *testing.T) {
 	dir, _ := checkpointed(t)
 	for _, c := range []struct {
@@ -93,6 +115,36 @@ func TestARunningQueryCanBeDropped(t *testing.T) {
 	exec(t, s, "DROP QUERY q; CREATE QUERY q AS INSERT INTO out SELECT v + 1 AS v FROM n")
 	if got := len(s.Queries()); got != 1 {
 		t.Errorf("there are %d queries, want the new one", got)
+	}
+}
+
+func TestACheckpointThatCannotBeOpenedSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	in := t.TempDir()
+	write(t, in, "1.json", `{"v":1}`+"\n")
+	script := fileSource("o", in) + "CREATE QUERY q WITH (trigger = 'available_now', output_mode = 'update') AS INSERT INTO out SELECT v, count(*) AS n FROM o GROUP BY v"
+	for round := range 2 {
+		s := open(t, runtime.Config{Dir: dir})
+		sink(t, s, "out")
+		exec(t, s, script)
+		err := s.Wait(t.Context())
+		if cerr := s.Close(); cerr != nil {
+			t.Fatal(cerr)
+		}
+		if round == 0 {
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, "queries", "q", "state", "db"), "MANIFEST", "something else altogether")
+			continue
+		}
+		look := open(t, runtime.Config{Dir: dir, ReadOnly: true})
+		sink(t, look, "out")
+		for what, err := range map[string]error{"run": err, "validate": look.ValidateAgainst(t.Context(), "sql", script)} {
+			if !runtime.Incompatible(err) || !strings.Contains(err.Error(), "--fresh q") || !strings.Contains(err.Error(), "MANIFEST") {
+				t.Errorf("%s: got %v, want damage of the MANIFEST and what to do", what, err)
+			}
+		}
 	}
 }
 

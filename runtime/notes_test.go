@@ -84,3 +84,20 @@ func TestTheEndOfAQueryTellsOfEveryBadRecord(t *testing.T) {
 		}
 	})
 }
+
+func TestAPathWithoutFilesIsTold(t *testing.T) {
+	log := &lines{}
+	s := open(t, runtime.Config{Log: log.logger()})
+	sink(t, s, "out")
+	exec(t, s, fileSource("o", t.TempDir()+"/*.json")+copyOf+"o")
+	if err := s.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for range log.with("matches no file") {
+		told++
+	}
+	if told != 1 {
+		t.Errorf("it was told %d times that no file matches, want once", told)
+	}
+}

@@ -449,6 +449,9 @@ func (s *Session) checkStored(ctx context.Context, p *prepared) (err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it never got as far as its first epoch
 	}
+	if errors.Is(err, epochs.ErrDamaged) {
+		return deploy.Unopened(p.name, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -89,12 +90,16 @@ func (a *checkpointsLsCmd) Run(unknown strays) error {
 		return err
 	}
 	if a.JSON {
-		return printJSON(list)
+		err = printJSON(list)
+	} else {
+		var out strings.Builder
+		printSummaries(&out, list)
+		fmt.Print(out.String())
 	}
-	var out strings.Builder
-	printSummaries(&out, list)
-	fmt.Print(out.String())
-	return nil
+	if err == nil && slices.ContainsFunc(list, func(s *runtime.CheckpointSummary) bool { return s.Problem != "" }) {
+		return &exitError{code: exitIncompatible}
+	}
+	return err
 }
 
 // Run shows.

@@ -235,6 +235,10 @@ func (r *reader) idle(ctx context.Context, dst *connectors.Rows) (done bool, err
 	dst.Next = r.progress.append(dst.Next[:0], nil)
 	dst.Status = connectors.Status{State: connectors.CaughtUp}
 	if r.bounded {
+		if len(r.progress.Done) == 0 && !r.reported {
+			r.reported = true
+			r.s.log.Warn("the path matches no file that is to be read; the source ends without a row", "path", r.s.path)
+		}
 		return true, io.EOF
 	}
 	if err := r.look(); err != nil || len(r.queue) > 0 {

@@ -122,8 +122,11 @@ func inspectTables(dir string, opts badger.Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	manifest, _, err := badger.ReplayManifestFile(f, opts.ExternalMagicVersion, opts)
-	if err != nil {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w: %w", f.Name(), err, epochs.ErrDamaged)
+	}
+	if err != nil { // Badger's text has several lines, about upgrades of itself
+		return fmt.Errorf("the content of %s is not a list of tables: %w", f.Name(), epochs.ErrDamaged)
 	}
 	for id := range manifest.Tables {
 		if err := inspectTable(table.NewFilename(id, dir)); err != nil {

@@ -181,6 +181,18 @@ func TestADamagedManifestIsRefused(t *testing.T) {
 	wantOpenError(t, dir, epochs.ErrDamaged)
 }
 
+func TestAManifestOfAnotherVersionIsRefusedInOneLine(t *testing.T) {
+	dir := filled(t)
+	name := filepath.Join(dir, "db", "MANIFEST")
+	b, err := os.ReadFile(name)
+	ok(t, err)
+	b[7] ^= 0x40 // its version, behind four bytes of magic and two of another one
+	ok(t, os.WriteFile(name, b, 0o600))
+	if got := wantOpenError(t, dir, epochs.ErrDamaged); strings.Contains(got, "\n") || strings.Contains(got, "://") || !strings.Contains(got, "MANIFEST") {
+		t.Errorf("got %q, want one line in our words that names the file", got)
+	}
+}
+
 func TestDamagedTablesAreRefused(t *testing.T) {
 	damages := map[string]func(t *testing.T, name string){
 		"a missing table":                  func(t *testing.T, name string) { ok(t, os.Remove(name)) },

@@ -23,6 +23,9 @@ var ErrDuplicates = errors.New("rows could be repeated")
 func (r *Runner) attemptOnce(ctx context.Context) (progressed, final bool, err error) {
 	r.opened = false
 	store, err := r.cfg.OpenStore(ctx)
+	if errors.Is(err, epochs.ErrDamaged) {
+		err = Unopened(r.cfg.Query, err)
+	}
 	if err != nil {
 		return false, false, fault.At(fault.Location{Query: r.cfg.Query}, err)
 	}
@@ -178,6 +181,11 @@ func (r *Runner) fits(ctx context.Context, rec *epochs.Record) error {
 		return nil
 	}
 	return CheckPlan(r.cfg.CheckPlan, rec)
+}
+
+// Unopened says what to do about a checkpoint that is too damaged to be opened.
+func Unopened(query string, err error) error {
+	return fault.Wrap(fault.KindOf(err), err, "the checkpoint cannot be opened; put a copy of its directory back, or start anew with --fresh %s", query)
 }
 
 // CheckPlan asks check whether the state of a record fits; the error wraps
