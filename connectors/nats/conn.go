@@ -2,11 +2,11 @@ package nats
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,11 +25,12 @@ const (
 	apiTimeout  = 5 * time.Second // one request to JetStream
 )
 
-// connConfig says how to reach a server. It is immutable.
+// connConfig says how to reach a server. It is immutable but for entry.
 type connConfig struct {
 	urls    []string
 	domain  string
 	options []nats.Option // without handlers
+	entry   entry
 }
 
 // newConnConfig reads the connection options. Files are read when connecting,
@@ -68,73 +69,6 @@ func newConnConfig(v option.Values, env connectors.Env) (*connConfig, error) {
 	auth, err := authOptions(v, env)
 	c.options = append(c.options, auth...)
 	return c, err
-}
-
-func authOptions(v option.Values, env connectors.Env) ([]nats.Option, error) {
-	file := func(name string) string {
-		p := v.String(name)
-		if p == "" || filepath.IsAbs(p) {
-			return p
-		}
-		return filepath.Join(env.BaseDir, p)
-	}
-	var opts []nats.Option
-	ways := 0
-	if f := file("creds_file"); f != "" {
-		opts = append(opts, nats.UserCredentials(f))
-		ways++
-	}
-	if v.Has("user") {
-		opts = append(opts, nats.UserInfo(v.String("user"), v.Secret("password").Reveal()))
-		ways++
-	}
-	if t := v.Secret("token"); !t.IsZero() {
-		opts = append(opts, nats.Token(t.Reveal()))
-		ways++
-	}
-	if f := file("nkey_file"); f != "" {
-		o, err := nats.NkeyOptionFromSeed(f)
-		if err != nil {
-			return nil, fault.Wrap(fault.Config, err, "nkey_file %q", f)
-		}
-		opts = append(opts, o)
-		ways++
-	}
-	if ways > 1 {
-		return nil, fault.New(fault.Config, "give one of creds_file, user, token and nkey_file, not several")
-	}
-	if v.Has("user") != v.Has("password") {
-		return nil, fault.New(fault.Config, "user and password go together")
-	}
-	if f := file("tls_ca"); f != "" {
-		opts = append(opts, nats.RootCAs(f))
-	}
-	cert, key := file("tls_cert"), file("tls_key")
-	if (cert == "") != (key == "") {
-		return nil, fault.New(fault.Config, "tls_cert and tls_key go together")
-	}
-	if cert != "" {
-		opts = append(opts, nats.ClientCert(cert, key))
-	}
-	for _, name := range []string{"creds_file", "tls_ca", "tls_cert", "tls_key"} {
-		if err := readable(name, file(name)); err != nil {
-			return nil, err
-		}
-	}
-	return opts, nil
-}
-
-// readable looks whether a file named by an option is there: nats.go opens it for
-// each connection, and a missing one would look like a server that is away.
-func readable(option, path string) error {
-	if path == "" {
-		return nil
-	}
-	f, err := os.Open(path)
-	if err == nil {
-		err = f.Close()
-	}
-	return fault.Wrap(fault.Config, err, "%s", option)
 }
 
 func checkURL(text string) error {
@@ -176,10 +110,11 @@ func (c *connConfig) hosts() string {
 
 // link is one connection. It does not come back once it is lost.
 type link struct {
-	nc   *nats.Conn
-	js   jetstream.JetStream
-	api  string // prefix of JetStream's API subjects
-	gone chan struct{}
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	api     string // prefix of JetStream's API subjects
+	version string // of the server; nats.go does not say it of a lost connection
+	gone    chan struct{}
 	// bytes is how many bytes have come in over the connection.
 	bytes atomic.Int64
 	// inbox is the prefix of reply subjects to rows, "" while nobody listens.
@@ -190,12 +125,6 @@ type link struct {
 	cause  error // why it is gone
 	denied error // the last permission that was refused
 	calls  map[*request]struct{}
-}
-
-// request is a call in progress.
-type request struct {
-	cancel context.CancelFunc
-	denied error // a permission was refused meanwhile
 }
 
 // contextDialer makes dialing and greeting end with a context.
@@ -262,8 +191,9 @@ func (c *connConfig) dial(ctx context.Context) (*link, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, c.dialError(err)
+		return nil, c.entry.refused(c.dialError(err))
 	}
+	c.entry.granted()
 	l.nc = nc
 	if c.domain != "" {
 		l.api = "$JS." + c.domain + ".API."
@@ -272,13 +202,26 @@ func (c *connConfig) dial(ctx context.Context) (*link, error) {
 		l.js, err = jetstream.New(nc)
 	}
 	if err == nil {
-		err = checkVersion(nc.ConnectedServerVersion())
+		if l.version = nc.ConnectedServerVersion(); l.version == "" {
+			l.close()
+			return nil, fault.New(fault.Transient, "connection to nats server %s lost again: %s", c.hosts(), l.reason())
+		}
+		err = checkVersion(l.version)
 	}
 	if err != nil {
 		l.close()
 		return nil, fault.Wrap(fault.Config, err, "nats server %s", c.hosts())
 	}
 	return l, nil
+}
+
+// atLeast refuses a server that is too old for what.
+func (l *link) atLeast(least, what string) error {
+	var have, want [3]int
+	if parseVersion(l.version, &have) && parseVersion(least, &want) && slices.Compare(have[:], want[:]) >= 0 {
+		return nil
+	}
+	return fault.WithClass(fault.New(fault.Config, "nats server %s has version %s; %s needs %s or later", l.nc.ConnectedUrlRedacted(), l.version, what, least), classVersion)
 }
 
 // minVersion is the first server line with named consumers, headers only
@@ -318,7 +261,11 @@ func parseVersion(s string, v *[3]int) bool {
 }
 
 func (c *connConfig) dialError(err error) error {
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, other := errors.AsType[x509.HostnameError](err)
 	switch {
+	case unknown, other:
+		return fault.Wrap(fault.Config, err, "connect to nats server %s (check url and tls_ca against the server's certificate)", c.hosts())
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked),
 		errors.Is(err, nats.ErrAccountAuthExpired), errors.Is(err, nats.ErrUserInfoAlreadySet), errors.Is(err, nats.ErrTokenAlreadySet),
 		errors.Is(err, nats.ErrNkeysNotSupported):
@@ -356,55 +303,14 @@ func (l *link) close() {
 	<-l.gone
 }
 
-// refuse notes that the server has refused a permission. It says so without
-// naming the request, which would wait for its deadline: all that are in
-// progress end.
-func (l *link) refuse(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.denied = err
-	for r := range l.calls {
-		r.denied = err
-		r.cancel()
-	}
-}
+// codeAccountExhausted says that the account may not hold more.
+const codeAccountExhausted = 10002
 
-// refused returns the last permission that was refused, nil if none was.
-func (l *link) refused() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.denied
-}
-
-// call runs one request with a deadline and classifies its error.
-func (l *link) call(ctx context.Context, what string, f func(context.Context) error) error {
-	return l.callWithin(ctx, apiTimeout, what, f)
-}
-
-// callWithin is call for requests that may take longer.
-func (l *link) callWithin(ctx context.Context, limit time.Duration, what string, f func(context.Context) error) error {
-	c, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	r := &request{cancel: cancel}
-	l.mu.Lock()
-	l.calls[r] = struct{}{}
-	l.mu.Unlock()
-	err := f(c)
-	l.mu.Lock()
-	delete(l.calls, r)
-	denied := r.denied
-	l.mu.Unlock()
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case fault.KindOf(err) != fault.Internal:
-		return err // f knows better
-	case denied != nil:
-		return fault.WithClass(fault.Wrap(fault.Config, denied, "%s", what), classPermission)
-	}
-	return classify(what, err)
+// exhausted reports whether the server takes no more for now: who writes a message
+// can wait until there is room, who creates a stream cannot.
+func exhausted(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == codeAccountExhausted || api.Code == 429)
 }
 
 // classify gives an error of a request its kind.
@@ -419,7 +325,9 @@ func classify(what string, err error) error {
 		return fault.Wrap(fault.Transient, err, "%s: JetStream does not answer (is it enabled, or just starting?)", what)
 	case isAPI && api.ErrorCode == jetstream.JSErrCodeMaximumConsumersLimit:
 		return fault.Wrap(fault.Transient, err, "%s", what) // there is room again when others leave
-	case isAPI && api.Code < 500 && api.Code != 408:
+	case isAPI && api.ErrorCode == codeAccountExhausted:
+		return fault.Wrap(fault.Config, err, "%s (raise the JetStream limits of the account, or delete what it need not hold)", what)
+	case isAPI && api.Code < 500 && api.Code != 408 && api.Code != 429:
 		return fault.Wrap(fault.Config, err, "%s", what)
 	}
 	return fault.Wrap(fault.Transient, err, "%s", what)

@@ -123,7 +123,9 @@ func (c *committer) fencePlace() place {
 
 // putFence puts a new fence into an exclusive stream. The marker must be ours. It
 // is read once more behind the last fence: as a successor puts its own there after
-// it has taken the marker, the write fails if there is one.
+// it has taken the marker, the write fails if there is one. Limits of the stream may
+// remove that one, too; so after a write where none was the marker is read again: if
+// it is still ours, a successor's fence comes later.
 func (c *committer) putFence(ctx context.Context, l *link) error {
 	if c.order == nil {
 		return nil
@@ -136,15 +138,26 @@ func (c *committer) putFence(ctx context.Context, l *link) error {
 		if err := c.own(ctx, l); err != nil {
 			return err
 		}
-		seq, err := l.writeMarker(ctx, c.fencePlace(), c.newMarker(0, 0), last)
-		if err == nil {
-			c.order.setFence(seq)
-			return nil
-		}
-		if !isWrongLast(err) {
+		err = c.replaceFence(ctx, l, last)
+		if err == nil || !isWrongLast(err) {
 			return err
 		}
 	}
+}
+
+// replaceFence puts a new fence there if the last one is at sequence last, 0 for none.
+func (c *committer) replaceFence(ctx context.Context, l *link, last uint64) error {
+	seq, err := l.writeMarker(ctx, c.fencePlace(), c.newMarker(0, 0), last)
+	if err != nil {
+		return err
+	}
+	if last == 0 {
+		if err := c.own(ctx, l); err != nil {
+			return err
+		}
+	}
+	c.order.setFence(seq)
+	return nil
 }
 
 // checkFence puts a new fence there unless the last one is ours, on a connection

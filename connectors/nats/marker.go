@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,59 +70,135 @@ func (c *committer) newMarker(e messages.Epoch, from uint64) *marker {
 	}
 }
 
-// fenced is the error of an attempt that has lost the marker to m.
+// fenced is the error of an attempt that has lost the marker to m. An older attempt
+// of the same query cannot have taken it: a server that says so knows less than the
+// one that has acknowledged ours, which passes.
 func (c *committer) fenced(m *marker) error {
 	who := "somebody who has deleted the marker"
 	if m != nil {
 		who = fmt.Sprintf("attempt %d of incarnation %.8s", m.Attempt, m.Incarnation)
+	}
+	if m != nil && m.Incarnation == c.incarnation() && m.Attempt < c.req.Attempt {
+		return fault.New(fault.Transient, "attempt %d of query %q reads an old marker of its sink %s, that of %s; the server is behind the one that has stored its own", c.req.Attempt, c.req.Query, c.req.Sink, who)
 	}
 	err := fault.New(fault.Config, "attempt %d of query %q was fenced at its sink %s by %s; the same query runs elsewhere, or from a newer copy of its directory; stop one of them",
 		c.req.Attempt, c.req.Query, c.req.Sink, who)
 	return fault.WithClass(err, classFenced)
 }
 
-// ensureMarkers makes sure that the stream of markers exists.
-func (l *link) ensureMarkers(ctx context.Context) error {
-	cfg := jetstream.StreamConfig{
-		Name: markerStream, Subjects: []string{markerSubjects}, Description: "streamd: who may publish, and the last committed epoch, per query and sink",
-		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, MaxMsgsPerSubject: markersKept,
+// lost is fenced, and ends the attempt.
+func (c *committer) lost(m *marker) error {
+	err := c.fenced(m)
+	if fault.KindOf(err) != fault.Transient {
+		c.fail(err)
 	}
-	return l.call(ctx, "create stream "+markerStream, func(ctx context.Context) error {
+	return err
+}
+
+// ensureMarkers makes sure that the stream of markers suits. The first marker of a
+// sink creates it if it is missing.
+func (l *link) ensureMarkers(ctx context.Context) error {
+	return l.call(ctx, "look up stream "+markerStream, func(ctx context.Context) error {
 		s, err := l.js.Stream(ctx, markerStream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			s, err = l.js.CreateStream(ctx, cfg)
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if got := s.CachedInfo().Config; got.Retention != jetstream.LimitsPolicy || got.MaxAge != 0 || got.Storage != jetstream.FileStorage {
-			return fault.New(fault.Config, "stream %s must have limits retention, file storage and no max age", markerStream)
-		}
-		return nil
+		return checkMarkers(s)
 	})
 }
 
+func checkMarkers(s jetstream.Stream) error {
+	if got := s.CachedInfo().Config; got.Retention != jetstream.LimitsPolicy || got.MaxAge != 0 || got.Storage != jetstream.FileStorage {
+		return fault.New(fault.Config, "stream %s must have limits retention, file storage and no max age", markerStream)
+	}
+	return nil
+}
+
+// createMarkers creates the stream of markers unless it exists, with as many
+// replicas as the output stream: what a lost server takes away must not be the
+// markers alone.
+func (l *link) createMarkers(ctx context.Context, output string) error {
+	return l.call(ctx, "create stream "+markerStream, func(ctx context.Context) error {
+		s, err := l.js.Stream(ctx, markerStream)
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return err
+		}
+		if s, err = l.js.Stream(ctx, output); err != nil {
+			return err
+		}
+		s, err = l.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: markerStream, Subjects: []string{markerSubjects}, Description: "streamd: who may publish, and the last committed epoch, per query and sink",
+			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, MaxMsgsPerSubject: markersKept, Replicas: s.CachedInfo().Config.Replicas,
+		})
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another sink was faster, with other replicas
+			s, err = l.js.Stream(ctx, markerStream)
+		}
+		if err != nil {
+			return err
+		}
+		return checkMarkers(s)
+	})
+}
+
+// storedMarker is what the leader of a stream says about a message.
+type storedMarker struct {
+	Seq    uint64 `json:"seq"`
+	Header []byte `json:"hdrs"`
+	Data   []byte `json:"data"`
+}
+
+// lastMarker asks the leader of a stream for the last message of a subject, nil if
+// there is none. jetstream.Stream would ask any replica or mirror if the stream
+// allows that, which may not have heard of a new marker yet.
+func (l *link) lastMarker(ctx context.Context, at place) (*storedMarker, error) {
+	body, err := json.Marshal(map[string]string{"last_by_subj": at.subject})
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "encode a request for a marker")
+	}
+	answer, err := l.nc.RequestWithContext(ctx, l.api+"STREAM.MSG.GET."+at.stream, body)
+	if err != nil {
+		return nil, err
+	}
+	var x struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *storedMarker       `json:"message"`
+	}
+	err = json.Unmarshal(answer.Data, &x)
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Transient, err, "answer %.100q of the leader of stream %s", answer.Data, at.stream)
+	case x.Error != nil && (x.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound || x.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound):
+		return nil, nil
+	case x.Error != nil:
+		return nil, x.Error
+	case x.Message == nil || x.Message.Seq == 0:
+		return nil, fault.New(fault.Transient, "answer %.100q of the leader of stream %s holds no message", answer.Data, at.stream)
+	}
+	return x.Message, nil
+}
+
+// headerRemoved is in the message that a stream may put where max_age has removed
+// the last message of a subject.
+const headerRemoved = "Nats-Marker-Reason:"
+
 // readMarker returns the last marker and its sequence, or nil and 0, also if
-// their stream is gone.
+// their stream is gone. With nil the sequence is that of a message that stands for a
+// removed one, if there is such.
 func (l *link) readMarker(ctx context.Context, at place) (*marker, uint64, error) {
 	var m *marker
 	var seq uint64
 	err := l.call(ctx, "read the marker "+at.subject, func(ctx context.Context) error {
-		s, err := l.js.Stream(ctx, at.stream)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return nil
-		}
-		if err != nil {
+		raw, err := l.lastMarker(ctx, at)
+		if err != nil || raw == nil {
 			return err
 		}
-		raw, err := s.GetLastMsgForSubject(ctx, at.subject)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
+		if seq = raw.Seq; bytes.Contains(raw.Header, []byte(headerRemoved)) {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		m, seq = &marker{}, raw.Sequence
+		m = &marker{}
 		if err := json.Unmarshal(raw.Data, m); err != nil || m.Version != 1 {
 			return fault.New(fault.Config, "message %d in stream %s is not a marker of this version: %.200q", seq, at.stream, raw.Data)
 		}
@@ -137,11 +214,18 @@ func (l *link) writeMarker(ctx context.Context, at place, m *marker, last uint64
 	if err != nil {
 		return 0, fault.Wrap(fault.Internal, err, "encode a marker")
 	}
+	if last == 0 && at.stream == markerStream {
+		if err := l.createMarkers(ctx, m.Stream); err != nil {
+			return 0, err
+		}
+	}
 	var seq uint64
 	err = l.call(ctx, "write the marker "+at.subject, func(ctx context.Context) error {
 		a, err := l.js.Publish(ctx, at.subject, data, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(at.stream))
 		if err == nil {
 			seq = a.Sequence
+		} else if exhausted(err) { // rows that are refused for that wait, too
+			err = fault.Wrap(fault.Transient, err, "write the marker %s", at.subject)
 		}
 		return err
 	})
@@ -173,9 +257,7 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 		case readErr != nil:
 			return readErr
 		case now == nil || now.Nonce != c.nonce:
-			err := c.fenced(now)
-			c.fail(err)
-			return err
+			return c.lost(now)
 		case now.Epoch < m.Epoch || now.Publishing != m.Publishing:
 			return fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", now.Epoch)
 		}
@@ -198,9 +280,7 @@ func (c *committer) markersGone(ctx context.Context, l *link) error {
 	if err != nil || now != nil {
 		return nil //nolint:nilerr // the caller knows that nothing was written
 	}
-	err = c.fenced(nil)
-	c.fail(err)
-	return err
+	return c.lost(nil)
 }
 
 // isWrongLast reports whether a compare-and-set was lost.

@@ -113,7 +113,7 @@ func (c *transactionCommitter) takeOver(ctx context.Context, l *link, epoch mess
 	if c.taken {
 		return c.verify(ctx, l)
 	}
-	if err := checkServer(l, atomicVersion, "guarantee = 'transactional' (atomic batches)"); err != nil {
+	if err := l.atLeast(atomicVersion, "guarantee = 'transactional' (atomic batches)"); err != nil {
 		return err
 	}
 	info, old, at, err := c.lookUp(ctx, l)
@@ -166,7 +166,7 @@ func (c *transactionCommitter) takeOver(ctx context.Context, l *link, epoch mess
 // this attempt may still publish, and learns what became of a batch whose answer
 // was lost.
 func (c *transactionCommitter) verify(ctx context.Context, l *link) error {
-	if err := checkServer(l, atomicVersion, "guarantee = 'transactional' (atomic batches)"); err != nil {
+	if err := l.atLeast(atomicVersion, "guarantee = 'transactional' (atomic batches)"); err != nil {
 		return err
 	}
 	info, err := c.checkStream(ctx, l)
@@ -376,7 +376,8 @@ func (b *batch) next(subject, data []byte) {
 // connection is lost.
 func (b *batch) request(ctx context.Context) (m *nats.Msg, err error) {
 	b.bytes = 0
-	err = b.l.callWithin(ctx, batchTimeout, "publish a batch to "+b.msg.Subject, func(ctx context.Context) error {
+	r := &request{what: "publish a batch to " + b.msg.Subject, limit: batchTimeout, rows: true}
+	err = b.l.run(ctx, r, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		answered := make(chan struct{})
 		go func() {

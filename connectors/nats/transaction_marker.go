@@ -127,11 +127,7 @@ func (c *transactionCommitter) reread(ctx context.Context, l *link, end uint64) 
 		}
 	}
 	if m.Nonce != c.nonce {
-		err := c.committer.fenced(m)
-		if fault.KindOf(err) != fault.Transient {
-			c.fail(err)
-		}
-		return false, err
+		return false, c.lost(m)
 	}
 	c.mu.Lock()
 	changed = c.marker != at
@@ -166,7 +162,7 @@ func (c *transactionCommitter) putBack(ctx context.Context, l *link, last uint64
 	}
 	switch end := info.State.LastSeq; {
 	case info.State.FirstSeq <= own: // limits remove what is first
-		err = c.committer.fenced(nil)
+		err = c.fenced(nil)
 	case !holds(info, seen+1):
 		err = c.trimmed(info, seen+1, "whether another attempt has taken over")
 	case c.sink.exclusive && end > own:

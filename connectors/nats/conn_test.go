@@ -1,0 +1,214 @@
+package nats
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// TestConnectionIsLostBehindTheGreeting: that is no mistake of the user, whenever it
+// happens.
+func TestConnectionIsLostBehindTheGreeting(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				fmt.Fprint(c, "INFO {\"server_id\":\"x\",\"version\":\"2.12.0\",\"headers\":true,\"max_payload\":1048576,\"proto\":1}\r\n")
+				for s := bufio.NewScanner(c); s.Scan(); {
+					if s.Text() == "PING" {
+						fmt.Fprint(c, "PONG\r\n")
+						return
+					}
+				}
+			}()
+		}
+	}()
+	s, err := newTestSink(t, nil, "url", "nats://"+l.Addr().String(), "stream", "OUT", "subject", "out.x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		k, err := s.(*sink).conn.dial(t.Context())
+		if err == nil {
+			<-k.gone
+			err = k.atLeast(atomicVersion, "") // what is known of it does not change
+			k.close()
+		}
+		if err != nil && fault.KindOf(err) != fault.Transient {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestFilesThatAreRefused: a file of credentials or certificates that holds something
+// else is noticed at the start.
+func TestFilesThatAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad")
+	if err := os.WriteFile(bad, []byte("garbage\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		kv   []string
+		want string
+	}{
+		{[]string{"creds_file", bad}, "must hold a user's JWT and seed"},
+		{[]string{"creds_file", dir}, "creds_file: " + dir + " is a directory; name a file"},
+		{[]string{"nkey_file", bad}, "nkey_file"},
+		{[]string{"tls_ca", bad}, "must hold certificates (PEM)"},
+		{[]string{"tls_ca", dir}, "is a directory"},
+		{[]string{"tls_cert", bad, "tls_key", bad}, "must hold a certificate and its key (PEM)"},
+	}
+	for _, tt := range tests {
+		t.Run(strings.Join(tt.kv, " "), func(t *testing.T) {
+			_, err := newTestSink(t, nil, append([]string{"stream", "OUT", "subject", "out.x"}, tt.kv...)...)
+			wantFault(t, err, fault.Config, "", tt.want)
+		})
+	}
+}
+
+// TestCredentialsAreReplacedLate: a server that refuses what it has accepted before
+// is tried again for a while.
+func TestCredentialsAreReplacedLate(t *testing.T) {
+	b := newBroker(t)
+	restart := func(password string) {
+		b.stop()
+		b.opts.Users = []*server.User{{Username: "ann", Password: password}}
+		b.start()
+	}
+	s, err := newTestSink(t, nil, append(outOptions(b), "user", "ann", "password", "old")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.(*sink).conn
+	dial := func() error {
+		l, err := c.dial(t.Context())
+		if err == nil {
+			l.close()
+		}
+		return err
+	}
+	restart("new")
+	wantFault(t, dial(), fault.Config, classAuthorization) // never accepted
+	restart("old")
+	if err := dial(); err != nil {
+		t.Fatal(err)
+	}
+	restart("new")
+	wantFault(t, dial(), fault.Transient, classAuthorization, "accepted it before", "check user, password")
+	c.entry.since = c.entry.since.Add(-entryPatience)
+	wantFault(t, dial(), fault.Config, classAuthorization)
+	restart("old")
+	if err := dial(); err != nil {
+		t.Fatal(err)
+	}
+	restart("new")
+	wantFault(t, dial(), fault.Transient, classAuthorization)
+}
+
+// TestRefusalsAreOfWhoAsked: a refused permission ends the call that needs it, and
+// nothing for good that may not.
+func TestRefusalsAreOfWhoAsked(t *testing.T) {
+	refusal := func(subject string) error {
+		return fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, subject)
+	}
+	run := func(l *link, rows bool) chan error {
+		done := make(chan error, 1)
+		begun := make(chan struct{})
+		go func() {
+			done <- l.run(t.Context(), &request{what: "wait", limit: time.Minute, rows: rows}, func(ctx context.Context) error {
+				close(begun)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		<-begun
+		return done
+	}
+	l := &link{api: "$JS.API.", calls: map[*request]struct{}{}}
+	call, batch := run(l, false), run(l, true)
+	l.refuse(refusal("out.1"))
+	wantFault(t, <-batch, fault.Config, classPermission, "out.1")
+	other := run(l, false)
+	l.refuse(refusal("$JS.API.STREAM.INFO.OUT"))
+	for _, c := range []chan error{call, other} {
+		wantFault(t, <-c, fault.Transient, classPermission, "STREAM.INFO.OUT", "at the same time")
+	}
+	call = run(l, false)
+	l.refuse(refusal("$JS.API.STREAM.INFO.OUT"))
+	wantFault(t, <-call, fault.Config, classPermission, "STREAM.INFO.OUT")
+}
+
+// TestKindsOfAPIErrors: what passes by itself is waited for.
+func TestKindsOfAPIErrors(t *testing.T) {
+	tests := []struct {
+		api  jetstream.APIError
+		kind fault.Kind
+	}{
+		{jetstream.APIError{Code: 429, ErrorCode: 10167}, fault.Transient},
+		{jetstream.APIError{Code: 408}, fault.Transient},
+		{jetstream.APIError{Code: 503, ErrorCode: 10008}, fault.Transient},
+		{jetstream.APIError{Code: 400, ErrorCode: codeAccountExhausted}, fault.Config}, // but a message is waited for
+		{jetstream.APIError{Code: 404, ErrorCode: 10059}, fault.Config},
+	}
+	for _, tt := range tests {
+		if err := classify("do it", &tt.api); fault.KindOf(err) != tt.kind {
+			t.Errorf("kind %v: %v", fault.KindOf(err), err)
+		}
+	}
+}
+
+// TestAccountIsFull: markers wait like rows; a stream that does not fit is an error.
+func TestAccountIsFull(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	o := openOutput(t, outputConfig{}, outOptions(b)...)
+	o.write(0, 0, 10)
+	o.commit()
+	o.write(0, 10, 20)
+	o.record()
+	limit := func(bytes int64) {
+		t.Helper()
+		if err := b.srv.GlobalAccount().UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": {MaxStore: bytes, MaxMemory: -1, MaxStreams: -1, MaxConsumers: -1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(100)
+	wantFault(t, o.com.Commit(t.Context(), o.epoch, o.last), fault.Transient, "", "write the marker", "resource limits exceeded")
+	limit(-1)
+	if err := o.com.Commit(t.Context(), o.epoch, o.last); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCertificateThatDoesNotFit: it does not pass by itself.
+func TestCertificateThatDoesNotFit(t *testing.T) {
+	c := &connConfig{urls: []string{"tls://here"}}
+	for _, err := range []error{x509.UnknownAuthorityError{}, x509.HostnameError{Certificate: &x509.Certificate{}, Host: "here"}} {
+		err = c.dialError(fmt.Errorf("nats: %w", err))
+		wantFault(t, err, fault.Config, "", "check url and tls_ca")
+	}
+}
