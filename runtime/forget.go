@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -30,6 +31,13 @@ func (s *Session) Forget(names, queries []string) (removed []string, err error) 
 		if s.cfg.RestoreEpochs[name] != 0 || s.cfg.RestoreEpoch != 0 && slices.Contains(queries, name) {
 			return nil, fault.New(fault.Config, "--fresh %s and --restore-epoch contradict each other: one removes the checkpoint, the other goes back in it; nothing was changed", name)
 		}
+	}
+	if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(stored, name) }) {
+		shared, err := s.stores.shared(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		stored = slices.Concat(stored, shared)
 	}
 	for _, name := range names {
 		if !slices.Contains(stored, name) {

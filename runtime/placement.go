@@ -253,6 +253,19 @@ func (st *stores) fill(ctx context.Context, from epochs.Segments, dir string) (e
 	return false, errors.Join(catalogstore.Copy(ctx, from, to), to.Close())
 }
 
+// shared lists the queries that the catalog has something of, also those whose own
+// directory is gone.
+func (st *stores) shared(ctx context.Context) ([]string, error) {
+	if st.dir == "" {
+		return nil, nil
+	}
+	there, err := isThere(filepath.Join(st.dir, catalogDir))
+	if err != nil || !there {
+		return nil, err
+	}
+	return st.catalog.Queries(ctx)
+}
+
 // forget removes a query from the catalog, if there is one.
 func (st *stores) forget(ctx context.Context, query string) error {
 	there, err := isThere(filepath.Join(st.dir, catalogDir))
