@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.Stream
 	if c.order != nil {
 		single := info.Config.Replicas <= 1
 		if single {
-			if err := checkServer(l, c.order.least, "exclusive = true in a stream with one replica"); err != nil {
+			if err := l.atLeast(c.order.least, "exclusive = true in a stream with one replica"); err != nil {
 				return nil, err
 			}
 		}
@@ -40,16 +39,6 @@ func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.Stream
 	}
 	c.maxRow.Store(size - c.headerSize())
 	return info, c.checkSubjects(&info.Config)
-}
-
-// checkServer refuses a server that is too old for what.
-func checkServer(l *link, least, what string) error {
-	var have, want [3]int
-	version := l.nc.ConnectedServerVersion()
-	if parseVersion(version, &have) && parseVersion(least, &want) && slices.Compare(have[:], want[:]) >= 0 {
-		return nil
-	}
-	return fault.WithClass(fault.New(fault.Config, "nats server %s has version %s; %s needs %s or later", l.nc.ConnectedUrlRedacted(), version, what, least), classVersion)
 }
 
 // headerSize bounds the bytes of a row's headers.

@@ -135,8 +135,8 @@ func TestTransactionsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.close()
-		wantFault(t, checkServer(l, "99.1.0", "time travel"), fault.Config, classVersion, "time travel needs 99.1.0")
-		if err := checkServer(l, atomicVersion, ""); err != nil {
+		wantFault(t, l.atLeast("99.1.0", "time travel"), fault.Config, classVersion, "time travel needs 99.1.0")
+		if err := l.atLeast(atomicVersion, ""); err != nil {
 			t.Error(err)
 		}
 	})
