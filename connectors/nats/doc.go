@@ -48,8 +48,8 @@
 // also to everything a source does, to streamd.commits.>, and for the stream
 // STREAMD_COMMITS to $JS.API.STREAM.INFO, .CREATE (unless it exists) and
 // .MSG.GET. With transactional it is streamd.transactions.> instead, and
-// .MSG.GET of <s> (or $JS.API.DIRECT.GET if the stream allows that); with exclusive
-// and exactly_once streamd.fences.> besides, and the same of <s>.
+// .MSG.GET of <s>; with exclusive and exactly_once streamd.fences.> besides, and the
+// same of <s>.
 //
 // # What remains exposed
 //
