@@ -106,8 +106,8 @@ func (r *reader) place(info *jetstream.StreamInfo, held *holders) error {
 	case !r.pos.Created.Equal(info.Created):
 		if !r.src.warn {
 			err := connectors.Foreign("stream %s was deleted and re-created at %s; the checkpoint belongs to the one of %s; "+
-				"start the query anew (--fresh), or set on_data_loss = 'warn' to read the new stream from its first message",
-				name, formatCreated(info.Created), formatCreated(r.pos.Created))
+				"start the query anew (--fresh %s), or set on_data_loss = 'warn' to read the new stream from its first message",
+				name, formatCreated(info.Created), formatCreated(r.pos.Created), r.req.Query)
 			return fault.WithClass(err, classRecreated)
 		}
 		r.src.log.Warn("stream was re-created; reading it from its first message", "stream", name, "filter", r.filter)
@@ -116,7 +116,7 @@ func (r *reader) place(info *jetstream.StreamInfo, held *holders) error {
 	case r.pos.NextSeq > next:
 		if !r.src.warn {
 			err := connectors.Foreign("stream %s ends at sequence %d, the checkpoint continues at %d; the stream was restored from an older copy; "+
-				"start the query anew (--fresh), or set on_data_loss = 'warn' to go on at the stream's end", name, next-1, r.pos.NextSeq)
+				"start the query anew (--fresh %s), or set on_data_loss = 'warn' to go on at the stream's end", name, next-1, r.pos.NextSeq, r.req.Query)
 			return fault.WithClass(err, classBeyondEnd)
 		}
 		r.src.log.Warn("checkpoint lies beyond the end of the stream; going on at its end", "stream", name, "filter", r.filter, "position", r.pos.NextSeq, "end", next)

@@ -130,7 +130,7 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 		r.cfg.OnRestore(cfg.From)
 	}
 	if rec := cfg.From; rec != nil && rec.Plan.MaxWatermark != cfg.Plan.MaxWatermark {
-		r.cfg.Log.Warn("the watermark policy of the checkpoint holds; start the query afresh to change it", "query", r.cfg.Query)
+		r.cfg.Log.Warn("the watermark policy of the checkpoint holds; to change it start the query anew with --fresh "+r.cfg.Query, "query", r.cfg.Query)
 		cfg.Plan.MaxWatermark = rec.Plan.MaxWatermark
 	}
 	cfg.NextEpoch = highest + 1
