@@ -3,8 +3,14 @@ package nats
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -180,7 +186,7 @@ func TestKindsOfAPIErrors(t *testing.T) {
 	}
 }
 
-// TestAccountIsFull: markers wait like rows; a stream that does not fit is an error.
+// TestAccountIsFull: markers wait like rows.
 func TestAccountIsFull(t *testing.T) {
 	b := newBroker(t)
 	js, _ := b.client()
@@ -206,9 +212,47 @@ func TestAccountIsFull(t *testing.T) {
 
 // TestCertificateThatDoesNotFit: it does not pass by itself.
 func TestCertificateThatDoesNotFit(t *testing.T) {
-	c := &connConfig{urls: []string{"tls://here"}}
-	for _, err := range []error{x509.UnknownAuthorityError{}, x509.HostnameError{Certificate: &x509.Certificate{}, Host: "here"}} {
-		err = c.dialError(fmt.Errorf("nats: %w", err))
-		wantFault(t, err, fault.Config, "", "check url and tls_ca")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
 	}
+	b := newBroker(t)
+	ca := filepath.Join(t.TempDir(), "ca")
+	restart := func(host net.IP) {
+		t.Helper()
+		cert := &x509.Certificate{
+			SerialNumber: big.NewInt(1), IPAddresses: []net.IP{host}, NotAfter: time.Now().Add(time.Hour),
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
+		if err == nil {
+			err = os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.stop()
+		b.opts.TLS, b.opts.TLSTimeout = true, 5
+		b.opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+		b.start()
+	}
+	dial := func(kv ...string) error {
+		t.Helper()
+		s, err := newTestSink(t, nil, append(outOptions(b), kv...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.(*sink).conn.dial(t.Context())
+		if err == nil {
+			l.close()
+		}
+		return err
+	}
+	restart(net.IPv4(127, 0, 0, 1))
+	wantFault(t, dial(), fault.Config, "", "check url and tls_ca", "unknown authority")
+	if err := dial("tls_ca", ca); err != nil {
+		t.Error(err)
+	}
+	restart(net.IPv4(127, 0, 0, 2))
+	wantFault(t, dial("tls_ca", ca), fault.Config, "", "check url and tls_ca", "127.0.0.2")
 }
