@@ -20,7 +20,8 @@ var ErrSourceChanged = errors.New("a source is not the one of the checkpoint")
 // partitions it had, would be read from its start: rows that have been read under
 // the old name or filter would come again. The error wraps ErrSourceChanged, or
 // connectors.ErrForeignOffset where the source itself says that it is another one.
-// Sources and partitions that are only added are no error.
+// Sources and partitions that are only added are no error, and neither is a source
+// that cannot be read again.
 func ChangedSources(ctx context.Context, g *Graph, rec *epochs.Record) error {
 	var added []string
 	have := map[string]bool{}
@@ -29,6 +30,9 @@ func ChangedSources(ctx context.Context, g *Graph, rec *epochs.Record) error {
 			continue
 		}
 		have[n.name] = true
+		if !n.source.Source.Traits().Replayable {
+			continue // it gives nothing that has been read
+		}
 		old := positions(rec, n.name)
 		if len(old) == 0 {
 			added = append(added, n.name)
