@@ -49,7 +49,7 @@ type runCmd struct {
 	HTTP              string            `name:"http" help:"Serve health, metrics and progress on this loopback address, such as 127.0.0.1:8080." placeholder:"ADDR"`
 	ExitOnFailure     bool              `help:"End when a query has failed."`
 	Fresh             []string          `help:"Forget this query's checkpoint; repeatable." placeholder:"NAME"`
-	AllowDroppedState bool              `help:"Give up state and positions that have no place in their query."`
+	AllowDroppedState bool              `help:"Give up state and positions that do not fit."`
 	RestoreEpoch      []string          `help:"Go back to this retained epoch (N: one query)." placeholder:"NAME=N"`
 	AcceptDuplicates  bool              `help:"Go back although rows will be published twice."`
 	ShutdownTimeout   time.Duration     `help:"How long the first signal waits for the drain." default:"20s"`
