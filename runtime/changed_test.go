@@ -59,8 +59,11 @@ func TestAnotherSourceIsNotReadFromItsStart(t *testing.T) {
 		"renamed":                {fileSource("o", in) + copyOf + "o", fileSource("oo", in) + copyOf + "oo", []string{"'source:o'", "'source:oo'", "--fresh q", "--allow-dropped-state"}},
 		"another directory":      {fileSource("o", in) + copyOf + "o", fileSource("o", other) + copyOf + "o", []string{in, other, "--fresh q", "--allow-dropped-state"}},
 		"one of two is replaced": {fileSource("o", in) + fileSource("p", in) + copyOf + "o UNION ALL SELECT v FROM p", fileSource("o", in) + fileSource("x", other) + copyOf + "o UNION ALL SELECT v FROM x", []string{"'source:p'", "'source:x'"}},
-		"other partitions": {"CREATE SOURCE r WITH (connector = 'rate', rows_per_second = 1); CREATE QUERY q WITH (trigger = 'available_now') AS INSERT INTO out SELECT value AS v FROM r",
-			"CREATE SOURCE r WITH (connector = 'rate', rows_per_second = 1, partitions = 2); CREATE QUERY q WITH (trigger = 'available_now') AS INSERT INTO out SELECT value AS v FROM r", []string{"partitions = 1", "--fresh q"}},
+		"other partitions": {
+			"CREATE SOURCE r WITH (connector = 'rate', rows_per_second = 1); CREATE QUERY q WITH (trigger = 'available_now') AS INSERT INTO out SELECT value AS v FROM r",
+			"CREATE SOURCE r WITH (connector = 'rate', rows_per_second = 1, partitions = 2); CREATE QUERY q WITH (trigger = 'available_now') AS INSERT INTO out SELECT value AS v FROM r",
+			[]string{"partitions = 1", "--fresh q"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, against, run := changed(t, runtime.Config{}, c.first, c.second)

@@ -16,23 +16,35 @@ func TestOneMistakeHidesNoOther(t *testing.T) {
 		script string
 		want   []string // line:column and a part of the text
 	}{
-		"query options": {"CREATE QUERY q WITH (output_mode = 'updat', trigger = 'never', time_zone = 'Mars') AS\nSELECT v FROM n",
-			[]string{"1:22 output_mode", "1:55 trigger", "1:76 time_zone"}},
-		"column types": {"CREATE SOURCE s (a NUMBER(3), b BIGINT, c STRNG, d BIGIN) WITH (connector = 'rate')",
-			[]string{"1:20 NUMBER", "1:43 STRNG", "1:52 BIGIN"}},
-		"a source's option and a query over it": {"CREATE SOURCE s (a BIGINT) WITH (connector = 'file', path = '/tmp', format = 'json', on_errr = 'drop');\nCREATE QUERY q AS SELECT aa FROM s",
-			[]string{"1:86 on_errr", "2:26 aa"}},
-		"connector and format": {"CREATE SOURCE s (a BIGINT, b BIGINT) WITH (connector = 'fil', path = '/tmp', format = 'jsn')",
-			[]string{"1:56 fil", "1:87 jsn"}},
-		"a name near a broken one": {"CREATE SOURCE bids (a BIGIN) WITH (connector = 'nope');\nCREATE SOURCE tally (a BIGINT) WITH (connector = 'nope');\nSELECT a FROM taly",
-			[]string{"1:23 BIGIN", "2:50 nope", "3:15 did you mean tally?"}},
+		"query options": {
+			"CREATE QUERY q WITH (output_mode = 'updat', trigger = 'never', time_zone = 'Mars') AS\nSELECT v FROM n",
+			[]string{"1:22 output_mode", "1:55 trigger", "1:76 time_zone"},
+		},
+		"column types": {
+			"CREATE SOURCE s (a NUMBER(3), b BIGINT, c STRNG, d BIGIN) WITH (connector = 'rate')",
+			[]string{"1:20 NUMBER", "1:43 STRNG", "1:52 BIGIN"},
+		},
+		"a source's option and a query over it": {
+			"CREATE SOURCE s (a BIGINT) WITH (connector = 'file', path = '/tmp', format = 'json', on_errr = 'drop');\nCREATE QUERY q AS SELECT aa FROM s",
+			[]string{"1:86 on_errr", "2:26 aa"},
+		},
+		"connector and format": {
+			"CREATE SOURCE s (a BIGINT, b BIGINT) WITH (connector = 'fil', path = '/tmp', format = 'jsn')",
+			[]string{"1:56 fil", "1:87 jsn"},
+		},
+		"a name near a broken one": {
+			"CREATE SOURCE bids (a BIGIN) WITH (connector = 'nope');\nCREATE SOURCE tally (a BIGINT) WITH (connector = 'nope');\nSELECT a FROM taly",
+			[]string{"1:23 BIGIN", "2:50 nope", "3:15 did you mean tally?"},
+		},
 		"a watermark's column":    {"CREATE SOURCE s (ts TIMESTAMP, WATERMARK FOR tss AS ts) WITH (connector = 'rate')", []string{"1:46 did you mean ts?"}},
 		"an option's value":       {"CREATE SOURCE s (a BIGINT) WITH (connector = 'nats', stream = 'S', format = 'json', start = 'latst')", []string{"1:93 did you mean latest?"}},
 		"describe":                {"SET time_zone = 'UTC';\n\n  DESCRIBE nn", []string{"3:12 nn"}},
 		"a source is no sink":     {"INSERT INTO n SELECT v FROM n", []string{"1:13 CREATE SINK"}},
 		"the number of arguments": {"SELECT upper('a', 'b') AS x FROM n", []string{"1:8 takes 1 argument, not 2"}},
-		"offsets per partition": {"CREATE SOURCE s (a BIGINT) WITH (connector = 'nats', stream = 'S', format = 'json', startingOffsets = '{\"a\":1}')",
-			[]string{"1:103 per partition"}},
+		"offsets per partition": {
+			"CREATE SOURCE s (a BIGINT) WITH (connector = 'nats', stream = 'S', format = 'json', startingOffsets = '{\"a\":1}')",
+			[]string{"1:103 per partition"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, runtime.Config{})

@@ -65,4 +65,3 @@ func TestOnlyRefusedRowsEndTheQuery(t *testing.T) {
 		wantFault(t, o.prepare(), fault.Config, classPermission, "forbidden", "bucket HOT")
 	})
 }
-

@@ -122,11 +122,11 @@ func checkMarkers(s jetstream.Stream) error {
 // markers alone.
 func (l *link) createMarkers(ctx context.Context, output string) error {
 	return l.call(ctx, "create stream "+markerStream, func(ctx context.Context) error {
-		s, err := l.js.Stream(ctx, markerStream)
-		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		if _, err := l.js.Stream(ctx, markerStream); !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return err
 		}
-		if s, err = l.js.Stream(ctx, output); err != nil {
+		s, err := l.js.Stream(ctx, output)
+		if err != nil {
 			return err
 		}
 		s, err = l.js.CreateStream(ctx, jetstream.StreamConfig{
