@@ -57,6 +57,12 @@ func points() map[string][]int {
 	}
 }
 
+// elsewhere are fault points that a child does not pass under load, with the tests
+// in which they strike.
+func elsewhere() map[string]string {
+	return map[string]string{"epochs/rewind/witnessed": "TestNumbersOfLostEpochsStayUsed of badgerstore"}
+}
+
 // TestKillAtEveryPoint kills the child at each of its fault points, under load,
 // and lets the next one start on what that has left. After a while each kill is
 // followed by a second one before the replay has passed the first.
@@ -152,7 +158,7 @@ func TestPointsAreListed(t *testing.T) {
 	}
 	table := points()
 	for name := range found {
-		if table[name] == nil {
+		if table[name] == nil && elsewhere()[name] == "" {
 			t.Errorf("fault point %q is in the source and not in the table of this test", name)
 		}
 	}
