@@ -108,6 +108,7 @@ func TestPerEpochCrashInsidePublication(t *testing.T) {
 			o.interrupted(t, 130)
 			for i, n := range []int64{200, 500} {
 				o.close()
+				b.settled(t, js, 1)
 				room(n)
 				if lost {
 					markers, err := js.Stream(t.Context(), markerStream)
@@ -138,6 +139,25 @@ func TestPerEpochCrashInsidePublication(t *testing.T) {
 				t.Errorf("order: %s", diff)
 			}
 		})
+	}
+}
+
+// settled waits until only the given number of clients are connected, and the server has
+// judged all that the others have sent to OUT, which is full: what is on its way behind a
+// crash would be stored once there is room.
+func (b *broker) settled(t *testing.T, js jetstream.JetStream, clients int) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for b.srv.NumClients() > clients {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+	if _, err := js.Publish(t.Context(), "out.foreign", nil, jetstream.WithRetryAttempts(0)); err == nil {
+		t.Fatal("the stream is not full")
 	}
 }
 
