@@ -15,17 +15,16 @@ type chainList []epochs.Chain
 // at returns the chain of a key group, an empty one if it has none so far. It
 // holds until the next call.
 func (cs *chainList) at(operator string, group uint16) *epochs.Chain {
-	i, found := slices.BinarySearchFunc(*cs, group, func(c epochs.Chain, group uint16) int {
-		return cmp.Or(strings.Compare(c.Operator, operator), cmp.Compare(c.Group, group))
-	})
+	c := epochs.Chain{Operator: operator, Group: group}
+	i, found := slices.BinarySearchFunc(*cs, c, compareChains)
 	if !found {
-		*cs = slices.Insert(*cs, i, epochs.Chain{Operator: operator, Group: group})
+		*cs = slices.Insert(*cs, i, c)
 	}
 	return &(*cs)[i]
 }
 
-func sortChains(chains []epochs.Chain) {
-	slices.SortFunc(chains, func(a, b epochs.Chain) int {
-		return cmp.Or(cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Group, b.Group))
-	})
+func sortChains(chains []epochs.Chain) { slices.SortFunc(chains, compareChains) }
+
+func compareChains(a, b epochs.Chain) int {
+	return cmp.Or(strings.Compare(a.Operator, b.Operator), cmp.Compare(a.Group, b.Group))
 }

@@ -86,10 +86,10 @@ func probeFiles(dir string, n int) error {
 	return err
 }
 
-// memTables returns the numbers of the memory tables that are not flushed, the
-// current one last.
+// memTables returns the numbers of the memory tables that are not flushed; the
+// current one has the largest.
 func memTables(dir string) ([]uint64, error) {
-	entries, err := os.ReadDir(dir) // sorted, and the numbers have leading zeros
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}

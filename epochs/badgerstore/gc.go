@@ -106,8 +106,8 @@ func (c *collector) collect(s *Store) {
 // noteMoved notes which memory tables may hold what a collection has moved.
 func (s *Store) noteMoved() error {
 	tables, err := memTables(s.dbDir)
-	if len(tables) > 0 {
-		s.gc.moved = tables[len(tables)-1]
+	for _, n := range tables {
+		s.gc.moved = max(s.gc.moved, n)
 	}
 	return err
 }
