@@ -36,8 +36,10 @@ func lagError(stream string, seq uint64) error {
 
 // leaderMessage is what the leader says about one message.
 type leaderMessage struct {
-	Seq  uint64    `json:"seq"`
-	Time time.Time `json:"time"`
+	Seq    uint64    `json:"seq"`
+	Time   time.Time `json:"time"`
+	Header []byte    `json:"hdrs"`
+	Data   []byte    `json:"data"`
 }
 
 // getRequest asks the leader for a message. Its answer never comes from another
@@ -67,34 +69,43 @@ func (l *link) newest(ctx context.Context, stream, filter string) (leaderMessage
 
 func (l *link) get(ctx context.Context, stream string, q getRequest) (leaderMessage, error) {
 	var s leaderMessage
-	body, err := json.Marshal(q)
-	if err != nil {
-		return s, fault.Wrap(fault.Internal, err, "encode a request for a message of stream %s", stream)
-	}
-	err = l.call(ctx, "ask the leader of stream "+stream+" for a message", func(ctx context.Context) error {
-		m, err := l.nc.RequestWithContext(ctx, l.api+"STREAM.MSG.GET."+stream, body)
-		if err != nil {
-			return err
+	err := l.call(ctx, "ask the leader of stream "+stream+" for a message", func(ctx context.Context) error {
+		m, err := l.ask(ctx, stream, q)
+		if m != nil {
+			s = *m
 		}
-		var x struct {
-			Error   *jetstream.APIError `json:"error"`
-			Message *leaderMessage      `json:"message"`
-		}
-		err = json.Unmarshal(m.Data, &x)
-		switch {
-		case err != nil:
-			return fault.Wrap(fault.Transient, err, "answer %.100q of the leader of stream %s", m.Data, stream)
-		case x.Error != nil && x.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-			return nil
-		case x.Error != nil:
-			return x.Error
-		case x.Message == nil || x.Message.Seq == 0:
-			return fault.New(fault.Transient, "answer %.100q of the leader of stream %s holds no message", m.Data, stream)
-		}
-		s = *x.Message
-		return nil
+		return err
 	})
 	return s, err
+}
+
+// ask is get for use within a call, whose error it leaves as it is; nil: there is no
+// such message.
+func (l *link) ask(ctx context.Context, stream string, q getRequest) (*leaderMessage, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "encode a request for a message of stream %s", stream)
+	}
+	answer, err := l.nc.RequestWithContext(ctx, l.api+"STREAM.MSG.GET."+stream, body)
+	if err != nil {
+		return nil, err
+	}
+	var x struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *leaderMessage      `json:"message"`
+	}
+	err = json.Unmarshal(answer.Data, &x)
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Transient, err, "answer %.100q of the leader of stream %s", answer.Data, stream)
+	case x.Error != nil && x.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, nil
+	case x.Error != nil:
+		return nil, x.Error
+	case x.Message == nil || x.Message.Seq == 0:
+		return nil, fault.New(fault.Transient, "answer %.100q of the leader of stream %s holds no message", answer.Data, stream)
+	}
+	return x.Message, nil
 }
 
 // unread asks the leader for a message of the partition up to a sequence that was

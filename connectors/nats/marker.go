@@ -143,41 +143,15 @@ func (l *link) createMarkers(ctx context.Context, output string) error {
 	})
 }
 
-// storedMarker is what the leader of a stream says about a message.
-type storedMarker struct {
-	Seq    uint64 `json:"seq"`
-	Header []byte `json:"hdrs"`
-	Data   []byte `json:"data"`
-}
-
 // lastMarker asks the leader of a stream for the last message of a subject, nil if
 // there is none. jetstream.Stream would ask any replica or mirror if the stream
 // allows that, which may not have heard of a new marker yet.
-func (l *link) lastMarker(ctx context.Context, at place) (*storedMarker, error) {
-	body, err := json.Marshal(map[string]string{"last_by_subj": at.subject})
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "encode a request for a marker")
-	}
-	answer, err := l.nc.RequestWithContext(ctx, l.api+"STREAM.MSG.GET."+at.stream, body)
-	if err != nil {
-		return nil, err
-	}
-	var x struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *storedMarker       `json:"message"`
-	}
-	err = json.Unmarshal(answer.Data, &x)
-	switch {
-	case err != nil:
-		return nil, fault.Wrap(fault.Transient, err, "answer %.100q of the leader of stream %s", answer.Data, at.stream)
-	case x.Error != nil && (x.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound || x.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound):
+func (l *link) lastMarker(ctx context.Context, at place) (*leaderMessage, error) {
+	m, err := l.ask(ctx, at.stream, getRequest{Last: at.subject})
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == jetstream.JSErrCodeStreamNotFound {
 		return nil, nil
-	case x.Error != nil:
-		return nil, x.Error
-	case x.Message == nil || x.Message.Seq == 0:
-		return nil, fault.New(fault.Transient, "answer %.100q of the leader of stream %s holds no message", answer.Data, at.stream)
 	}
-	return x.Message, nil
+	return m, err
 }
 
 // headerRemoved is in the message that a stream may put where max_age has removed
