@@ -11,7 +11,14 @@ import (
 	"github.com/streamd-io/streamd/epochs/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets pass what Badger leaves behind when it cannot open a database; a
+// store that is not closed leaves more than these.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("github.com/dgraph-io/badger/v4.(*DB).monitorCache"),
+		goleak.IgnoreTopFunction("github.com/dgraph-io/ristretto/v2/z.(*AllocatorPool).freeupAllocators"),
+	)
+}
 
 func opener(dir string) storetest.Opener {
 	return func(ctx context.Context) (epochs.Segments, error) {

@@ -28,7 +28,9 @@ const (
 // A compaction that cannot create one of its tables, as with a limit for the size
 // or the number of files, counts as done and gives up the tables it has read. So
 // it is tried before whether that many files can be made; if not, the tables stay
-// as they are until the next commit. Afterwards sweep looks whether all is there.
+// as they are until the next commit. In case files could be made a moment ago and
+// cannot now, the tables before are kept until sweep has seen that all is there;
+// only a crash just then leaves the loss, which the next start finds.
 //
 // A collection of the value log writes values again whose deletion is not compacted
 // yet. A compaction of the deletion alone, when what was written again is still in
@@ -46,10 +48,7 @@ func (s *Store) compact() {
 		err = probeFiles(s.dbDir, len(s.db.Tables())+probes)
 	}
 	if err == nil {
-		err = s.db.Flatten(1)
-	}
-	if err == nil {
-		err = s.sweep()
+		err = s.merge()
 	}
 	switch {
 	case err == nil:
@@ -58,6 +57,13 @@ func (s *Store) compact() {
 		s.gc.putOff = true
 		s.log.Warn("tables of the checkpoint are not compacted for now", "dir", s.dbDir, "err", err)
 	}
+}
+
+// merge compacts all tables and looks whether all is there.
+func (s *Store) merge() error {
+	before := s.keysNow()
+	defer before.close()
+	return errors.Join(s.db.Flatten(1), s.sweep(before))
 }
 
 // probeFiles makes n files like those of a compaction, maps them into memory, and

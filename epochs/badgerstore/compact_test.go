@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // reopened opens the store in dir and commits epoch e with one segment.
@@ -37,14 +38,7 @@ var longName = strings.Repeat("a", 2000)
 
 func put(t *testing.T, s *Store, e messages.Epoch) {
 	t.Helper()
-	segs := make([]epochs.Segment, each) // each with a key of its own, in which the name is
-	for i := range segs {
-		segs[i] = epochs.Segment{
-			SegmentID: epochs.SegmentID{Operator: longName, Group: uint16(int(e)*each + i), Epoch: e}, Base: true,
-			Data: bytes.Repeat([]byte{byte(e)}, packBelow),
-		}
-	}
-	if err := s.Put(t.Context(), e, segs); err != nil {
+	if err := s.Put(t.Context(), e, large(longName, e)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Commit(t.Context(), e-1, e, fmt.Appendf(nil, "record %d", e)); err != nil {
@@ -103,6 +97,25 @@ func TestACompactionThatCannotMakeItsTableIsPutOff(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(dir, dbName, probePrefix+"*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// TestAStoreThatCannotMakeItsFilesIsTriedAgain: the limit may be lifted, so it is no
+// reason to give a query up.
+func TestAStoreThatCannotMakeItsFilesIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	closed(t, reopened(t, dir, 1))
+	restore := smallFiles(t, 32<<10)
+	s, err := Open(t.Context(), dir, Options{MinFree: 1 << 20})
+	restore()
+	if err == nil {
+		closed(t, s)
+	}
+	if err == nil || fault.KindOf(err) != fault.Restart {
+		t.Errorf("Open = %v of kind %v, want %v", err, fault.KindOf(err), fault.Restart)
+	}
+	s = reopened(t, dir, 2)
+	defer closed(t, s)
+	holds(t, s, 2)
 }
 
 // smallFiles bounds the size of the files of this process until the function it

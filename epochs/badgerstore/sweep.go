@@ -12,49 +12,119 @@ import (
 	"github.com/streamd-io/streamd/messages/fault"
 )
 
-// sweep compares the keys of the database with the index. Keys that were deleted and
-// are there again are deleted with the next writes. If one is missing that belongs
-// to a committed epoch, nothing is written any more: the next start finds the damage
-// while older epochs may still be whole.
-func (s *Store) sweep() error {
-	s.mu.RLock()
-	committed := s.x.newest()
-	s.mu.RUnlock()
-	found := map[string]bool{}
+// keysAt reads the keys of the database as they are when it is made, even when
+// their tables have been replaced since.
+type keysAt struct {
+	txn *badger.Txn
+	it  *badger.Iterator
+}
+
+func (s *Store) keysNow() *keysAt {
 	txn := s.db.NewTransactionAt(newest, false)
-	defer txn.Discard()
-	it := txn.NewIterator(badger.IteratorOptions{})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		found[string(it.Item().Key())] = true
+	return &keysAt{txn: txn, it: txn.NewIterator(badger.IteratorOptions{})}
+}
+
+// each calls f for every key, in order.
+func (k *keysAt) each(f func(*badger.Item) error) error {
+	for k.it.Rewind(); k.it.Valid(); k.it.Next() {
+		if err := f(k.it.Item()); err != nil {
+			return err
+		}
 	}
-	s.mu.Lock()
-	missing, strays := s.x.compare(found, committed)
-	s.mu.Unlock()
-	if strays > 0 {
-		s.log.Debug("deleted parts of the checkpoint were there again", "dir", s.dbDir, "keys", strays)
+	return nil
+}
+
+func (k *keysAt) close() {
+	k.it.Close()
+	k.txn.Discard()
+}
+
+// sweep compares the keys of the database after a compaction with the index and
+// with those before it. What the compaction has lost is written again. Keys that
+// were deleted and are there again are deleted with the next writes. If one is
+// missing for good that belongs to a committed epoch, nothing is written any more:
+// the next start finds the damage while older epochs may still be whole.
+func (s *Store) sweep(before *keysAt) error {
+	missing, err := s.missing(before)
+	if err == nil && len(missing) > 0 {
+		if err = s.writeAgain(before, missing); err == nil {
+			s.log.Warn("a compaction has lost a part of the checkpoint; it was written again", "dir", s.dbDir, "keys", len(missing))
+			missing, err = s.missing(before)
+		}
 	}
-	if missing == "" {
+	for key := range missing {
+		err = errors.Join(err, fmt.Errorf("key %x is gone from the database: %w", key, epochs.ErrDamaged))
+		break
+	}
+	if err == nil {
 		return nil
 	}
-	err := fault.Wrap(fault.Restart, fmt.Errorf("key %x is gone from the database: %w", missing, epochs.ErrDamaged), "compact the checkpoint in %s", s.dbDir)
+	err = fault.Wrap(fault.Restart, err, "compact the checkpoint in %s", s.dbDir)
 	s.log.Error("the checkpoint has lost a part of a committed epoch", "dir", s.dbDir, "err", err)
 	s.write.Lock()
 	defer s.write.Unlock()
 	return s.fail(err)
 }
 
-// compare returns a key of an epoch up to committed, which was the newest before the
-// keys were looked for, that was not found. What was found of these epochs and is not
-// known is added to what is to be deleted; a record of a later one may be in the
-// database before it is in the index. Keys are never used again, so that deleting one
-// twice does no harm.
-func (x *index) compare(found map[string]bool, committed messages.Epoch) (missing string, strays int) {
+// missing returns the keys that are needed and not there, and notes what is there
+// and was deleted.
+func (s *Store) missing(before *keysAt) (map[string]bool, error) {
+	s.mu.RLock()
+	committed := s.x.newest()
+	s.mu.RUnlock()
+	// In this order: what is written meanwhile is not gone.
+	gone, found := map[string]bool{}, map[string]bool{}
+	if err := before.each(func(item *badger.Item) error { gone[string(item.Key())] = true; return nil }); err != nil {
+		return nil, err
+	}
+	after := s.keysNow()
+	defer after.close()
+	if err := after.each(func(item *badger.Item) error {
+		key := string(item.Key())
+		found[key] = true
+		delete(gone, key)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	missing, strays := s.x.compare(found, gone, committed)
+	s.mu.Unlock()
+	if strays > 0 {
+		s.log.Debug("deleted parts of the checkpoint were there again", "dir", s.dbDir, "keys", strays)
+	}
+	return missing, nil
+}
+
+// writeAgain writes keys as they were before.
+func (s *Store) writeAgain(before *keysAt, missing map[string]bool) error {
+	loader := s.db.NewKVLoader(loaderChunks)
+	err := before.each(func(item *badger.Item) error {
+		if !missing[string(item.Key())] {
+			return nil
+		}
+		value, err := item.ValueCopy(nil)
+		if err != nil {
+			return err
+		}
+		return loader.Set(&pb.KV{Key: item.KeyCopy(nil), Value: value, Version: item.Version()})
+	})
+	return errors.Join(err, loader.Finish(), s.errors.take())
+}
+
+// compare returns the keys that are needed and were not found, if they belong to an
+// epoch up to committed, which was the newest before they were looked for, or are
+// among those that were there before: what is being written need not be there yet.
+// What was found of these epochs and is not known is added to what is to be deleted;
+// a record of a later one may be in the database before it is in the index. Keys are
+// never used again, so that deleting one twice does no harm.
+func (x *index) compare(found, gone map[string]bool, committed messages.Epoch) (missing map[string]bool, strays int) {
 	known := make(map[string]bool, len(found))
+	missing = map[string]bool{}
 	note := func(key string, e messages.Epoch) {
 		known[key] = true
-		if e <= committed && !found[key] {
-			missing = key
+		if !found[key] && (e <= committed || gone[key]) {
+			missing[key] = true
 		}
 	}
 	for _, chain := range x.chains {

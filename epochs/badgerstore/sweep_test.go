@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -99,17 +100,15 @@ func idle(t *testing.T, s *Store) {
 // strays are the keys in the database that the index does not know.
 func strays(t *testing.T, s *Store) int {
 	t.Helper()
-	txn := s.db.NewTransactionAt(newest, false)
-	defer txn.Discard()
-	it := txn.NewIterator(badger.IteratorOptions{})
-	defer it.Close()
+	keys := s.keysNow()
+	defer keys.close()
 	found := map[string]bool{}
-	for it.Rewind(); it.Valid(); it.Next() {
-		found[string(it.Item().Key())] = true
+	if err := keys.each(func(item *badger.Item) error { found[string(item.Key())] = true; return nil }); err != nil {
+		t.Fatal(err)
 	}
-	missing, n := s.x.compare(found, s.x.newest())
-	if missing != "" {
-		t.Errorf("key %x is missing", missing)
+	missing, n := s.x.compare(found, nil, s.x.newest())
+	for key := range missing {
+		t.Errorf("key %x is missing", key)
 	}
 	return n
 }
@@ -241,7 +240,7 @@ func TestNothingIsCompactedBeforeWhatMovedIsFlushed(t *testing.T) {
 func TestALostKeyStopsTheStore(t *testing.T) {
 	s := opened(t, t.TempDir(), false)
 	write(t, s, 0, 1, bases("op", 1, 0, 3), []byte("record"))
-	if err := s.sweep(); err != nil {
+	if err := s.merge(); err != nil {
 		t.Fatal(err)
 	}
 	txn := s.db.NewTransactionAt(newest, true)
@@ -254,12 +253,69 @@ func TestALostKeyStopsTheStore(t *testing.T) {
 	if err := txn.CommitAt(1, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.sweep(); err == nil || !strings.Contains(err.Error(), "gone from the database") {
-		t.Errorf("sweep = %v", err)
+	if err := s.merge(); err == nil || !strings.Contains(err.Error(), "gone from the database") {
+		t.Errorf("merge = %v", err)
 	}
 	if err := s.Commit(t.Context(), 1, 2, nil); err == nil {
 		t.Error("an epoch was committed after that")
 	}
+}
+
+// TestWhatACompactionHasLostIsWrittenAgain: files can be made when it begins, and then
+// no more. It has given up the tables it has read, with a committed epoch and parts of
+// the next one.
+func TestWhatACompactionHasLostIsWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	const name, last = "an operator with a name of about fifty characters", 3
+	for e := messages.Epoch(1); e < last; e++ {
+		s := opened(t, dir, false)
+		if err := errors.Join(s.Put(t.Context(), e, large(name, e)), s.Commit(t.Context(), e-1, e, []byte("record"))); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, s) // flushes a table
+	}
+	s := opened(t, dir, false)
+	if err := errors.Join(s.Put(t.Context(), last, large(name, last)), s.flush()); err != nil {
+		t.Fatal(err)
+	}
+	idle(t, s)
+	before := len(s.db.Tables())
+	restore := smallFiles(t, 3<<10) // of the manifest, but not of a table
+	err := s.merge()
+	restore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := len(s.db.Tables()); before < last || after > 0 {
+		t.Fatalf("there were %d tables and are %d; the test wants the compaction to lose them", before, after)
+	}
+	if err := s.Commit(t.Context(), last-1, last, []byte("record")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		found := 0
+		if err := s.Load(t.Context(), epochs.LoadRange{Operator: name, To: 1000, UpTo: last}, func(epochs.Segment) error { found++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		records, _, err := s.Committed(t.Context())
+		if err != nil || found != each*last || len(records) != last {
+			t.Errorf("%d segments and %d records are left: %v", found, len(records), err)
+		}
+		closed(t, s)
+		s = opened(t, dir, false)
+	}
+}
+
+// large are segments of an epoch that have keys of their own.
+func large(operator string, e messages.Epoch) []epochs.Segment {
+	segs := make([]epochs.Segment, each)
+	for i := range segs {
+		segs[i] = epochs.Segment{
+			SegmentID: epochs.SegmentID{Operator: operator, Group: uint16(int(e)*each + i), Epoch: e}, Base: true,
+			Data: bytes.Repeat([]byte{byte(e)}, packBelow),
+		}
+	}
+	return segs
 }
 
 // TestInodesRunOutInACompaction: a compaction for which the file system has too few
@@ -412,7 +468,10 @@ func TestSweepBesideCommits(t *testing.T) {
 		done <- nil
 	}()
 	for sweeping := true; sweeping; {
-		if err := s.sweep(); err != nil {
+		before := s.keysNow()
+		err := s.sweep(before)
+		before.close()
+		if err != nil {
 			t.Fatal(err)
 		}
 		select {

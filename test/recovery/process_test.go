@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -174,16 +175,23 @@ func (p *process) kill(t *testing.T) {
 	}
 }
 
-// end kills a process that may be about to end in good order.
-func (p *process) end(t *testing.T) {
+// end kills a process that may be about to end by itself, in good order or for a
+// reason that it has printed.
+func (p *process) end(t *testing.T, reasons ...string) {
 	t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}
 	<-p.done
-	if p.err != nil && !p.wasKilled() {
+	if p.err != nil && !p.wasKilled() && !p.saidOne(reasons) {
 		t.Fatalf("%s: %v\n%s", p.name, p.err, p.tail())
 	}
+}
+
+// saidOne reports whether the process has printed one of the texts.
+func (p *process) saidOne(texts []string) bool {
+	out := p.out.String()
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(out, text) })
 }
 
 // ended reports whether the process ends by itself within the limit.

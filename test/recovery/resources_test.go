@@ -51,6 +51,7 @@ func TestFullDisk(t *testing.T) {
 	root(t, "mount a small tmpfs")
 	disk := filepath.Join(t.TempDir(), "disk")
 	mount(t, disk, "-t", "tmpfs", "-o", "size=400m", "tmpfs")
+	full := []string{"space", "unexpected fault address", "SIGBUS"}
 	r := newRig(t, setup{dir: filepath.Join(disk, "streamd")})
 	r.start()
 	r.commits(2, 1)
@@ -59,17 +60,15 @@ func TestFullDisk(t *testing.T) {
 		fill(t, ballast)
 		ended := r.child.ended(time.Duration(1+i) * time.Second)
 		t.Logf("full for %d s: the child has ended: %v", 1+i, ended)
-		if text := r.child.out.String(); ended && !strings.Contains(text, "space") && !strings.Contains(text, "unexpected fault address") && !strings.Contains(text, "SIGBUS") {
-			t.Errorf("the child has ended without saying why:\n%s", text)
+		if ended && !r.child.saidOne(full) {
+			t.Errorf("the child has ended without saying why:\n%s", r.child.out.String())
 		}
 		if ended { // a start on a full disk fails as well, and breaks nothing
 			r.start()
 			if r.child.ended(3*time.Second) && r.child.err == nil {
 				t.Errorf("a start on a full disk ended as if all were well\n%s", r.child.tail())
 			}
-			if !r.child.ended(0) {
-				r.child.kill(t)
-			}
+			r.child.end(t, full...)
 		}
 		if err := os.Remove(ballast); err != nil {
 			t.Fatal(err)
@@ -78,7 +77,7 @@ func TestFullDisk(t *testing.T) {
 		case ended:
 			r.start()
 		case i == 1:
-			r.child.kill(t)
+			r.child.end(t, full...)
 			r.start()
 		}
 		r.pass(500 * time.Millisecond)
@@ -105,6 +104,7 @@ func fill(t *testing.T, path string) {
 // TestFileSizeLimit lowers and lifts the limit of file sizes under a child.
 func TestFileSizeLimit(t *testing.T) {
 	long(t)
+	const tooLarge = "too large"
 	r := newRig(t, setup{})
 	for range 3 {
 		r.start()
@@ -114,16 +114,14 @@ func TestFileSizeLimit(t *testing.T) {
 		ended := r.child.ended(2 * time.Second)
 		t.Logf("the child has ended: %v", ended)
 		if ended {
-			if r.child.err == nil || !strings.Contains(r.child.out.String(), "too large") {
+			if r.child.err == nil || !r.child.saidOne([]string{tooLarge}) {
 				t.Errorf("the child has ended without saying why: %v\n%s", r.child.err, r.child.tail())
 			}
 			continue
 		}
 		limit(t, r.child, unix.RLIMIT_FSIZE, unix.RLIM_INFINITY)
 		r.pass(300 * time.Millisecond)
-		if !r.child.ended(0) {
-			r.child.kill(t)
-		}
+		r.child.end(t, tooLarge) // a query may have failed, and the others drain
 	}
 	r.start()
 	r.finish()
@@ -133,6 +131,7 @@ func TestFileSizeLimit(t *testing.T) {
 // falls while it runs.
 func TestFileLimit(t *testing.T) {
 	long(t)
+	const tooMany = "too many open files"
 	r := newRig(t, setup{})
 	r.start()
 	r.running()
@@ -142,19 +141,16 @@ func TestFileLimit(t *testing.T) {
 	if !r.child.ended(2 * time.Second) {
 		limit(t, r.child, unix.RLIMIT_NOFILE, 4096)
 		r.pass(500 * time.Millisecond)
-		r.alive()
-		r.child.kill(t)
-	} else if r.child.err == nil || !strings.Contains(r.child.out.String(), "too many open files") {
+		r.child.end(t, tooMany)
+	} else if r.child.err == nil || !r.child.saidOne([]string{tooMany}) {
 		t.Errorf("the child has ended without saying why: %v\n%s", r.child.err, r.child.tail())
 	}
 	r.start()
 	limit(t, r.child, unix.RLIMIT_NOFILE, 16)
-	if r.child.ended(5*time.Second) && (r.child.err == nil || !strings.Contains(r.child.out.String(), "too many open files")) {
+	if r.child.ended(5*time.Second) && (r.child.err == nil || !r.child.saidOne([]string{tooMany})) {
 		t.Errorf("the child has ended without saying why: %v\n%s", r.child.err, r.child.tail())
 	}
-	if !r.child.ended(0) {
-		r.child.kill(t)
-	}
+	r.child.end(t, tooMany)
 	r.start()
 	r.finish()
 }
