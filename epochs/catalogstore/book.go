@@ -195,7 +195,7 @@ func (b *book) apply(le *logEntry, c change) {
 		b.queries[c.v.query] = q
 	}
 	switch {
-	case c.v.kind == resetKind:
+	case c.v.kind == resetKind && !c.v.isCarried():
 		for _, v := range q.all() {
 			b.kill(v)
 		}
@@ -274,7 +274,7 @@ func (b *book) write(ctx context.Context, changes []change) error {
 	carried, oldest := b.carry(size)
 	all := make([]change, 0, len(carried)+len(changes))
 	for _, v := range carried {
-		all = append(all, change{v: v})
+		all = append(all, change{v: v.carried()})
 	}
 	data := appendEntry(make([]byte, 0, size), b.prev, oldest, append(all, changes...))
 	if err := b.base.Commit(ctx, b.prev, b.next, data); err != nil {

@@ -20,7 +20,7 @@ const (
 	segmentKind                 // a segment
 	highestKind                 // the highest epoch of a query that nothing else tells of
 	damageKind                  // of the whole catalog: entries up to this one could not be read; the data say why, if it is known
-	resetKind                   // deletes everything of a query, and settles it
+	resetKind                   // deletes everything of a query, and settles it; carried it has data and only settles
 	deleteMark  kind = 1 << 7   // on a record or segment: it is deleted
 )
 
@@ -53,6 +53,21 @@ const valueOverhead = 16
 func (v *value) size() int64 {
 	return int64(valueOverhead + len(v.query) + len(v.chain.operator) + len(v.data))
 }
+
+// carried is what is written when a value is carried into a new entry. What a reset
+// has deleted is gone by then, and what has followed it may be in entries before
+// that one.
+func (v *value) carried() *value {
+	if v.kind != resetKind || v.isCarried() {
+		return v
+	}
+	c := *v
+	c.data = []byte{1}
+	return &c
+}
+
+// isCarried reports whether a reset has been read back from where it was carried to.
+func (v *value) isCarried() bool { return len(v.data) > 0 }
 
 // appendEntry encodes a log entry, integers as varints:
 //
