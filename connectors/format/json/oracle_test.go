@@ -142,8 +142,18 @@ func oracleDecimal(text string, t messages.Type) (any, bool) {
 			return nil, false
 		}
 	}
-	if i := strings.IndexAny(text, "eE"); i >= 0 && len(text)-i > 4 {
-		return nil, true // too slow for the oracle; compared by nobody
+	mantissa, exponent, scientific := strings.Cut(strings.ToLower(text), "e")
+	if scientific {
+		e, ok := new(big.Int).SetString(exponent, 10)
+		if !ok {
+			return nil, false
+		}
+		// Beyond what the digits of the mantissa can make up for, the exponent does not matter.
+		limit := int64(len(text)) + 100
+		if e.CmpAbs(big.NewInt(limit)) > 0 {
+			e.SetInt64(limit * int64(e.Sign()))
+		}
+		text = mantissa + "e" + e.String()
 	}
 	x, ok := new(big.Rat).SetString(text)
 	if !ok {
@@ -214,6 +224,7 @@ func FuzzDecode(f *testing.F) {
 		`{"N":9223372036854775807,"n":-1,"S":{"a":[1,2,{}]},"s":"\ud83d\ude00\u0000"}`,
 		`[{"n":1},{"n":null}]`, `{}`, `[]`, `{"l":[1,[2]]}`, `{"o":{"x":1,"X":"a"}}`, `{"m":{"a":1,"a":2}}`, `{"dec":1e3,"d":"NaN"}`,
 		"{\"a\":\"\x7f\u2028\"}", `{"d":-0.0e-0}`, `{"l":[`, `{"s":"\u12"}`, ` {"n" : 1 } x`, `{"dec":".5"}`, `{"dec":9.9995e16}`,
+		`{"dec":1e0020}`, `{"dec":0e999999999999999999999}`, `{"dec":7e-99999999999}`, `{"dec":1e99999999999}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -248,13 +259,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		if err != nil {
 			return
-		}
-		if strings.ContainsAny(string(payload), "eE") { // the oracle may have passed on large exponents
-			for i := range want {
-				if want[i][7] == nil {
-					got[i][7] = nil
-				}
-			}
 		}
 		if diff := cmp.Diff(got, want, cmpopts.EquateNaNs()); diff != "" {
 			t.Fatalf("decode(%q): got (-) differs from want (+):\n%s", payload, diff)
