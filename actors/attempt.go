@@ -42,6 +42,8 @@ type AttemptConfig struct {
 	// FlushAtEnd closes open windows when all input has ended: each operator is
 	// brought to the event time at which what it holds is final.
 	FlushAtEnd bool
+	// FlushEpochs lets operators emit what they hold back in front of every marker.
+	FlushEpochs bool
 	// EpochInterval is the time between markers; 0 means 1 s.
 	EpochInterval time.Duration
 	// EpochTimeout fails an attempt whose epoch does not commit; 0 means 10 min.

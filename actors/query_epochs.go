@@ -34,6 +34,7 @@ func (q *queryActor) ready() {
 	q.coord = epochs.NewCoordinator(epochs.CoordinatorConfig{
 		Interval: q.cfg.EpochInterval, Timeout: q.cfg.EpochTimeout, Subtasks: len(q.subtasks),
 		Committed: last, Next: q.cfg.NextEpoch,
+		Flush: q.cfg.FlushEpochs,
 	})
 	q.step(epochs.Started{})
 	if q.changed {

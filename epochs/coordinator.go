@@ -270,7 +270,7 @@ func (c *Coordinator) ready(now time.Duration, err error) {
 // inject sends the marker. What was asked for or changed until now lies before
 // it, whenever the precheck was made.
 func (c *Coordinator) inject(now time.Duration) {
-	m := messages.Marker{Epoch: c.next, Final: c.drain, Flush: c.requested || c.drain}
+	m := messages.Marker{Epoch: c.next, Final: c.drain, Flush: c.requested || c.drain || c.cfg.Flush}
 	c.next++
 	c.changed, c.requested = false, false
 	c.finalInjected = m.Final

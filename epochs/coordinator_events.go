@@ -115,4 +115,7 @@ type CoordinatorConfig struct {
 	// Next is the first epoch number to use: larger than every number ever seen
 	// in the store. 0 means Committed+1.
 	Next messages.Epoch
+	// Flush lets operators emit what they hold back in front of every marker, and
+	// not only of those that were asked for.
+	Flush bool
 }

@@ -39,6 +39,7 @@ type host struct {
 	finished         bool
 	allowed          bool // the last event was Ready without an error
 	steps, epochsRun int
+	flush            bool // every marker is to flush
 }
 
 func newHost(t *rapid.T) *host {
@@ -47,10 +48,11 @@ func newHost(t *rapid.T) *host {
 		Timeout:   1000 * time.Hour,
 		Subtasks:  rapid.IntRange(0, 4).Draw(t, "subtasks"),
 		Committed: messages.Epoch(rapid.IntRange(0, 3).Draw(t, "committed")),
+		Flush:     rapid.Bool().Draw(t, "flush"),
 	}
 	cfg.Next = cfg.Committed + messages.Epoch(rapid.IntRange(1, 3).Draw(t, "skipped"))
 	return &host{
-		t: t, c: epochs.NewCoordinator(cfg), subs: cfg.Subtasks,
+		t: t, c: epochs.NewCoordinator(cfg), subs: cfg.Subtasks, flush: cfg.Flush,
 		acked: map[messages.Epoch][]bool{}, ackedCount: map[messages.Epoch]int{},
 		first: cfg.Next, injected: cfg.Next - 1, synced: cfg.Committed, committed: cfg.Next - 1, sourcesAcked: cfg.Next - 1,
 	}
@@ -147,7 +149,7 @@ func (h *host) checkInject(m messages.Marker) {
 	h.must(m.Epoch == h.injected+1, "injection of %d after %d", m.Epoch, h.injected)
 	h.gate(m.Epoch)
 	h.must(h.changed || h.requested || h.drain, "injection of %d, but nothing changed and nobody asked", m.Epoch)
-	h.must(m.Final == h.drain && m.Flush == (h.requested || h.drain), "marker %+v, requested %v, drain %v", m, h.requested, h.drain)
+	h.must(m.Final == h.drain && m.Flush == (h.requested || h.drain || h.flush), "marker %+v, requested %v, drain %v", m, h.requested, h.drain)
 	h.must(!h.blocked, "injection of %d while blocked", m.Epoch)
 	h.injected, h.changed, h.requested = m.Epoch, false, false
 	if m.Final {

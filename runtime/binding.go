@@ -40,6 +40,9 @@ var commonSink = []option.Option{
 	{Name: "visibility", Kind: option.Enum, Default: "auto", Values: []string{"auto", "at_once", "epoch"}, Doc: "Whether readers see rows when they are produced or after their epoch has committed."},
 }
 
+// deliveryOptions are those of commonSink that a sink built by a program has, too.
+func deliveryOptions() []option.Option { return commonSink[2:] }
+
 // definition is a CREATE SOURCE, CREATE TABLE or CREATE SINK that has been
 // checked as far as it can be without a query.
 type definition struct {

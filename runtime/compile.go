@@ -94,9 +94,7 @@ func (sc *script) compileConfig(p *prepared, mode plan.Mode, sink connectors.Sin
 		RowErrors:   sc.rowErrors(p),
 		OnBadRecord: sc.s.badRecords(p),
 	}
-	if p.sink.sink == nil {
-		cfg.Sink.Guarantee, cfg.Sink.Visibility = p.sink.options.Enum("guarantee"), p.sink.options.Enum("visibility")
-	}
+	cfg.Sink.Guarantee, cfg.Sink.Visibility = p.sink.options.Enum("guarantee"), p.sink.options.Enum("visibility")
 	if cfg.Parallelism == 0 {
 		cfg.Parallelism = defaultParallelism()
 	}
@@ -128,11 +126,10 @@ func (sc *script) lateOutput(p *prepared) (*plan.LateOutput, *sql.Error) {
 	if d == p.sink {
 		return nil, configError(p.nameSpan, classOption, "late_output: %s takes the results of the query; late rows have other columns and need a sink of their own", name)
 	}
-	out := &plan.LateOutput{Name: d.name, Open: func(s *messages.Schema) (connectors.Sink, error) { return sc.s.openSink(sc.ctx, d, s) }}
-	if d.sink == nil {
-		out.Guarantee, out.Visibility = d.options.Enum("guarantee"), d.options.Enum("visibility")
-	}
-	return out, nil
+	return &plan.LateOutput{
+		Name: d.name, Open: func(s *messages.Schema) (connectors.Sink, error) { return sc.s.openSink(sc.ctx, d, s) },
+		Guarantee: d.options.Enum("guarantee"), Visibility: d.options.Enum("visibility"),
+	}, nil
 }
 
 // everyLate refuses late_output on a query that drops no late row. Set for all

@@ -68,7 +68,7 @@ func QueryOptions() []option.Option {
 	return []option.Option{
 		{Name: "output_mode", Kind: option.Enum, Default: "append", Values: []string{"append", "update", "complete"}, Doc: "Which rows of the result table leave: final ones, changed ones, or the whole table."},
 		{Name: "epoch_interval", Kind: option.Duration, Default: "1s", Doc: "Time between two checkpoints; 10ms works."},
-		{Name: "emit_interval", Kind: option.Duration, Doc: "How long update and complete mode collect changes before they emit; by default 0 for update and 1s for complete."},
+		{Name: "emit_interval", Kind: option.Duration, Doc: "How long update and complete mode collect changes before they emit; by default 0 for update and 1s for complete, whose table goes with every epoch to a sink that shows rows per epoch."},
 		{Name: "trigger", Kind: option.String, Default: "continuous", Doc: "continuous, or available_now (once): read what is there, commit, end. A duration sets emit_interval."},
 		{Name: "flush_at_end", Kind: option.Bool, Default: "false", Doc: "With trigger = 'available_now': close the windows that are open when all input has been read. Rows of closed windows that come in a later run are late."},
 		{Name: "late_output", Kind: option.String, Doc: "The sink for rows that an operator drops because they are behind the watermark: the row, then late_operator and late_watermark."},

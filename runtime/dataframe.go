@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamd-io/streamd/connectors"
+	"github.com/streamd-io/streamd/connectors/option"
 	"github.com/streamd-io/streamd/messages"
 	"github.com/streamd-io/streamd/messages/fault"
 	"github.com/streamd-io/streamd/runtime/internal/plan"
@@ -104,8 +105,37 @@ func (s *Session) Register(name string, src connectors.Source, watermarkColumn, 
 	return nil
 }
 
+// Delivery is what a query asks of a sink built by a Go program, with the values of
+// the sink options of these names: Guarantee at_least_once, exactly_once or
+// transactional, Visibility at_once or epoch. Empty fields leave the choice to the
+// planner, which takes the best that costs no latency.
+type Delivery struct{ Guarantee, Visibility string }
+
+func (d Delivery) options() (option.Values, error) {
+	var asked []option.Given
+	for _, o := range []option.Given{{Key: "guarantee", Value: d.Guarantee}, {Key: "visibility", Value: d.Visibility}} {
+		if o.Value != "" {
+			asked = append(asked, o)
+		}
+	}
+	values, errs := option.Parse("sink", deliveryOptions(), asked)
+	if len(errs) > 0 {
+		return values, fault.New(fault.Config, "%v", errs[0])
+	}
+	return values, nil
+}
+
 // RegisterSink makes a sink built by a Go program known to SQL.
 func (s *Session) RegisterSink(name string, sink connectors.Sink) error {
+	return s.RegisterSinkAs(name, sink, Delivery{})
+}
+
+// RegisterSinkAs is RegisterSink for a sink that is to be written to in a certain way.
+func (s *Session) RegisterSinkAs(name string, sink connectors.Sink, d Delivery) error {
+	values, err := d.options()
+	if err != nil {
+		return err
+	}
 	s.defining.Lock()
 	defer s.defining.Unlock()
 	s.mu.Lock()
@@ -113,7 +143,7 @@ func (s *Session) RegisterSink(name string, sink connectors.Sink) error {
 	if s.catalog.sinks[key(name)] != nil {
 		return fault.New(fault.Config, "sink %s exists already", name)
 	}
-	s.catalog.addSink(&definition{name: name, sink: sink})
+	s.catalog.addSink(&definition{name: name, sink: sink, options: values})
 	return nil
 }
 
@@ -275,6 +305,8 @@ type Write struct {
 	// a sink built by the program. Both empty: the console.
 	Sink string
 	To   connectors.Sink
+	// Delivery is what is asked of To; a sink with a name has its own.
+	Delivery Delivery
 	// Mode is append (also when empty), update or complete.
 	Mode string
 	// Options are query options such as {"epoch_interval": "100ms"}.
@@ -313,7 +345,11 @@ func (df *DataFrame) WriteStream(ctx context.Context, w Write) (*Query, error) {
 	p := &prepared{name: w.Name, node: df.node, options: w.options()}
 	switch {
 	case w.To != nil:
-		p.sink = &definition{name: "sink", sink: w.To}
+		values, err := w.Delivery.options()
+		if err != nil {
+			return nil, err
+		}
+		p.sink = &definition{name: "sink", sink: w.To, options: values}
 	case w.Sink != "":
 		d, err := sc.catalog.sink(sql.Name{Parts: []sql.Ident{{Name: w.Sink}}})
 		if err != nil {

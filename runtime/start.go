@@ -242,7 +242,7 @@ func (s *Session) deployConfig(p *prepared, q *Query) deploy.Config {
 		RestoreEpoch: back, AcceptDuplicates: s.cfg.AcceptDuplicates,
 		Restart: deploy.RestartPolicy{MaxRestarts: restarts},
 		Attempt: actors.AttemptConfig{
-			EpochInterval: v.Duration("epoch_interval"), Uncommitted: uncommitted, FlushAtEnd: v.Bool("flush_at_end"), OnEpoch: q.onEpoch, OnStatus: q.onStatus,
+			EpochInterval: v.Duration("epoch_interval"), Uncommitted: uncommitted, FlushAtEnd: v.Bool("flush_at_end"), FlushEpochs: p.compiled.TablesAtMarkers(), OnEpoch: q.onEpoch, OnStatus: q.onStatus,
 			AllowDroppedState: s.cfg.AllowDroppedState,
 		},
 	}

@@ -69,6 +69,9 @@ type Config struct {
 	// EmitInterval coalesces the output of update and complete mode: at most one
 	// emission per interval. 0 emits behind every batch.
 	EmitInterval time.Duration
+	// AtMarkers makes complete mode emit in Flush only: for a sink that shows the
+	// last table of an epoch, when every marker is preceded by a Flush.
+	AtMarkers bool
 	// KeyNames, if not nil, says what each key is, in the order of Keys. State under
 	// other names is not taken over.
 	KeyNames []string

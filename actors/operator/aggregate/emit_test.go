@@ -201,6 +201,35 @@ func TestATableIsOneFrameStampedWithTheTick(t *testing.T) {
 	}
 }
 
+// TestATableAtMarkersComesWithAFlushOnly: whatever happens before, and also when it was
+// pending in what is restored.
+func TestATableAtMarkersComesWithAFlushOnly(t *testing.T) {
+	cfg := Config{Input: testSchema(), Keys: []int{colKeyInt}, EventTimeKey: -1, Aggs: countAll, Mode: Complete, AtMarkers: true}
+	o := open(t, cfg)
+	out := &collector{}
+	for k := range int64(3) {
+		feed(t, o, out, [2]int64{0, k})
+	}
+	more, err := o.Watermark(100, out)
+	run(t, o, out, more, err)
+	if len(out.rows) > 0 {
+		t.Errorf("%d rows came without a flush", len(out.rows))
+	}
+	for range 2 {
+		more, err = o.Flush(77, out)
+		run(t, o, out, more, err)
+	}
+	if len(out.rows) != 3 {
+		t.Errorf("%d rows came with two flushes, want a table of 3", len(out.rows))
+	}
+	o.Start(100)
+	more, err = o.Flush(78, out)
+	run(t, o, out, more, err)
+	if len(out.rows) != 6 {
+		t.Errorf("%d rows came in all, want the table again behind a start", len(out.rows))
+	}
+}
+
 func TestKeysOfEveryTypeAreToldApart(t *testing.T) {
 	dec := messages.DecimalType(20, 3)
 	for _, tc := range []struct {

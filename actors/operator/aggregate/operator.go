@@ -147,7 +147,7 @@ func (o *Operator) Start(wm messages.EventTime) {
 			}
 		}
 	case Complete:
-		o.dirty = o.dirty || o.cfg.EmitInterval > 0 && o.store.Rows() > 0
+		o.dirty = o.dirty || (o.cfg.EmitInterval > 0 || o.cfg.AtMarkers) && o.store.Rows() > 0
 	case Append: // nothing is pending; the watermark brings groups out
 	}
 	o.arm()
@@ -229,6 +229,9 @@ func (o *Operator) Process(_ int, b *messages.Batch, out operator.Output) (bool,
 	}
 	if o.cfg.EmitInterval > 0 {
 		o.arm()
+		return false, nil
+	}
+	if o.cfg.AtMarkers {
 		return false, nil
 	}
 	o.emitPending(messages.NoEventTime)

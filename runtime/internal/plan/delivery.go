@@ -21,6 +21,13 @@ func (d Delivery) String() string {
 	return d.Offer.Guarantee.String() + ", " + d.Offer.Visibility.String() + ": " + d.Reason
 }
 
+// TablesAtMarkers reports whether the table that complete mode shows is that at the
+// end of each epoch: what the sink publishes with an epoch is then what the epoch's
+// checkpoint holds, without an interval of its own.
+func (c *Compiled) TablesAtMarkers() bool {
+	return c.config != nil && c.config.Mode == Complete && c.config.EmitInterval == nil && c.Delivery.Offer.Visibility == connectors.PerEpoch
+}
+
 // chooser picks guarantee and visibility.
 type chooser struct {
 	cfg    *CompileConfig

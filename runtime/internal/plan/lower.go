@@ -183,6 +183,9 @@ func (c *compiler) prepare(n *Aggregate) (*aggregation, error) {
 		}
 	}
 	a.cfg = aggregate.Config{EventTimeKey: -1, Mode: aggregate.Mode(c.cfg.Mode), EmitInterval: c.cfg.emitInterval()}
+	if c.out.TablesAtMarkers() {
+		a.cfg.EmitInterval, a.cfg.AtMarkers = 0, true
+	}
 	a.cfg.KeyNames = keyNames(n)
 	for i, g := range n.Groups {
 		if g.Window != nil {
