@@ -153,7 +153,9 @@ func (c *kvCommitter) repair(wait *backoff) error {
 		return err
 	}
 	c.table.resume(l)
-	return nil
+	// Who reported a conflict and who reported the refusal may have woken the keeper
+	// once between them.
+	return c.settleConflicts(l, wait)
 }
 
 // settleConflicts writes keys again that had another revision than expected. The
