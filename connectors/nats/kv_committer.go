@@ -376,6 +376,12 @@ func (c *kvCommitter) Commit(ctx context.Context, e messages.Epoch, _ connectors
 		return err
 	}
 	seq, err := l.writeMarker(ctx, c.marks.markerPlace(), c.marks.newMarker(e, 0), at)
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		if gone := c.marks.markersGone(ctx, l); gone != nil {
+			c.table.fail(gone)
+			return gone
+		}
+	}
 	if err != nil && isWrongLast(err) {
 		// Either somebody has taken over, or an earlier try was stored.
 		m, at, readErr := l.readMarker(ctx, c.marks.markerPlace())

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 // TestBucketConflictBesideARefusal: while the keeper is busy, one key turns out to
@@ -66,4 +68,25 @@ func TestBucketConflictBesideARefusal(t *testing.T) {
 	if d := cmp.Diff(map[string]int64{"first": 1, "known": 1, "new": 2}, content(t, kv)); d != "" {
 		t.Errorf("bucket (-want +got):\n%s", d)
 	}
+}
+
+// TestBucketWithoutItsMarkers: the stream of markers is deleted while the query runs.
+// Nobody makes it again, so that the commit must not be tried for ever.
+func TestBucketWithoutItsMarkers(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	bucket(t, js, jetstream.KeyValueConfig{})
+	o := openKV(t, kvConfig{}, kvOptions(b)...)
+	o.write(0, set("a", 1))
+	o.commit()
+	if err := js.DeleteStream(t.Context(), markerStream); err != nil {
+		t.Fatal(err)
+	}
+	o.write(0, set("a", 2))
+	if err := o.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	err := o.c.Commit(t.Context(), o.epoch, o.last)
+	wantFault(t, err, fault.Config, classFenced, "somebody who has deleted the marker")
+	wantFault(t, o.try(0, 0, set("a", 3)), fault.Config, classFenced)
 }
