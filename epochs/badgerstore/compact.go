@@ -61,7 +61,10 @@ func (s *Store) compact() {
 
 // merge compacts all tables and looks whether all is there.
 func (s *Store) merge() error {
-	before := s.keysNow()
+	before, err := s.keysNow()
+	if err != nil {
+		return err
+	}
 	defer before.close()
 	return errors.Join(s.db.Flatten(1), s.sweep(before))
 }

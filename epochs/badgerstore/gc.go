@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 const (
@@ -88,8 +90,10 @@ func (c *collector) collect(s *Store) {
 		}
 		// On a full disk a write through a memory map would end the process.
 		if err = checkSpace(s.dir, min(s.minFree, openSpace)); err == nil {
-			err = s.db.RunValueLogGC(gcDiscard)
-			err = errors.Join(err, s.noteMoved())
+			err = probeFiles(s.dbDir, probes)
+		}
+		if err == nil {
+			err = errors.Join(s.rewriteLog(), s.noteMoved())
 		}
 		if errors.Is(err, badger.ErrNoRewrite) {
 			err = s.flush()
@@ -101,6 +105,26 @@ func (c *collector) collect(s *Store) {
 		}
 		return
 	}
+}
+
+// rewriteLog lets Badger rewrite a log file. When that fails for another reason than
+// that there is none, it may be over a write; see load.
+func (s *Store) rewriteLog() error {
+	if s.broken.Load() {
+		return errors.New("a write has failed")
+	}
+	err := s.runGC()
+	if err == nil || errors.Is(err, badger.ErrNoRewrite) {
+		return err
+	}
+	s.write.Lock()
+	defer s.write.Unlock()
+	return s.fail(fault.Wrap(fault.Restart, err, "collect the value log of the checkpoint in %s", s.dbDir))
+}
+
+func (s *Store) runGC() (err error) {
+	defer withoutTable(&err)
+	return s.db.RunValueLogGC(gcDiscard)
 }
 
 // noteMoved notes which memory tables may hold what a collection has moved.

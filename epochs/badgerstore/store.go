@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -76,6 +77,8 @@ type Store struct {
 	write sync.Mutex
 	// failed is why the outcome of a write is unknown.
 	failed error
+	// broken: failed is set; for who does not wait for a write.
+	broken atomic.Bool
 	closed bool
 	// readOnly: the database is a copy of the one in dir.
 	readOnly bool
@@ -322,6 +325,7 @@ func (s *Store) complete() error {
 // fail notes that the outcome of a write is unknown. write is held.
 func (s *Store) fail(err error) error {
 	s.failed = err
+	s.broken.Store(true)
 	return err
 }
 

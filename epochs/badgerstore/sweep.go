@@ -19,9 +19,18 @@ type keysAt struct {
 	it  *badger.Iterator
 }
 
-func (s *Store) keysNow() *keysAt {
+func (s *Store) keysNow() (k *keysAt, err error) {
+	defer withoutTable(&err)
 	txn := s.db.NewTransactionAt(newest, false)
-	return &keysAt{txn: txn, it: txn.NewIterator(badger.IteratorOptions{})}
+	return &keysAt{txn: txn, it: txn.NewIterator(badger.IteratorOptions{})}, nil
+}
+
+// withoutTable makes an error of the panic with which Badger answers who reads when it
+// has no memory table, since a write has failed; see load.
+func withoutTable(err *error) {
+	if r := recover(); r != nil {
+		*err = fault.New(fault.Restart, "the database cannot be read after a failed write: %v", r)
+	}
 }
 
 // each calls f for every key, in order.
@@ -59,10 +68,13 @@ func (s *Store) sweep(before *keysAt) error {
 	if err == nil {
 		return nil
 	}
-	err = fault.Wrap(fault.Restart, err, "compact the checkpoint in %s", s.dbDir)
-	s.log.Error("the checkpoint has lost a part of a committed epoch", "dir", s.dbDir, "err", err)
 	s.write.Lock()
 	defer s.write.Unlock()
+	if s.failed != nil { // another write has, and nothing can be said about this one
+		return err
+	}
+	err = fault.Wrap(fault.Restart, err, "compact the checkpoint in %s", s.dbDir)
+	s.log.Error("the checkpoint has lost a part of a committed epoch", "dir", s.dbDir, "err", err)
 	return s.fail(err)
 }
 
@@ -77,7 +89,10 @@ func (s *Store) missing(before *keysAt) (map[string]bool, error) {
 	if err := before.each(func(item *badger.Item) error { gone[string(item.Key())] = true; return nil }); err != nil {
 		return nil, err
 	}
-	after := s.keysNow()
+	after, err := s.keysNow()
+	if err != nil {
+		return nil, err
+	}
 	defer after.close()
 	if err := after.each(func(item *badger.Item) error {
 		key := string(item.Key())
@@ -98,7 +113,13 @@ func (s *Store) missing(before *keysAt) (map[string]bool, error) {
 
 // writeAgain writes keys as they were before.
 func (s *Store) writeAgain(before *keysAt, missing map[string]bool) error {
-	loader := s.db.NewKVLoader(loaderChunks)
+	s.write.Lock()
+	defer s.write.Unlock()
+	if s.failed != nil {
+		return s.failed
+	}
+	var kvs []*pb.KV
+	size := 0
 	err := before.each(func(item *badger.Item) error {
 		if !missing[string(item.Key())] {
 			return nil
@@ -107,9 +128,18 @@ func (s *Store) writeAgain(before *keysAt, missing map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		return loader.Set(&pb.KV{Key: item.KeyCopy(nil), Value: value, Version: item.Version()})
+		kvs = append(kvs, &pb.KV{Key: item.KeyCopy(nil), Value: value, Version: item.Version()})
+		if size += len(value); size < chunkBytes {
+			return nil
+		}
+		err = s.load(kvs)
+		kvs, size = nil, 0
+		return err
 	})
-	return errors.Join(err, loader.Finish(), s.errors.take())
+	if err != nil {
+		return err
+	}
+	return s.load(kvs)
 }
 
 // compare returns the keys that are needed and were not found, if they belong to an
@@ -176,15 +206,12 @@ func (s *Store) flush() error {
 	if version == 0 || lost != nil {
 		return nil
 	}
-	loader := s.db.NewKVLoader(loaderChunks)
-	var err error
+	var kvs []*pb.KV
 	for i := range memTableSize/fillerSize + 16 {
 		key := fmt.Appendf(nil, "%c%0*d", fillerPrefix, fillerSize, i)
-		if err = loader.Set(&pb.KV{Key: key, Version: uint64(version), Meta: []byte{deleteMark}}); err != nil {
-			break
-		}
+		kvs = append(kvs, &pb.KV{Key: key, Version: uint64(version), Meta: []byte{deleteMark}})
 	}
-	if err := errors.Join(err, loader.Finish(), s.errors.take()); err != nil {
+	if err := s.load(kvs); err != nil {
 		return s.fail(fault.Wrap(fault.Restart, err, "flush the tables of the checkpoint in %s", s.dbDir))
 	}
 	return nil

@@ -100,7 +100,10 @@ func idle(t *testing.T, s *Store) {
 // strays are the keys in the database that the index does not know.
 func strays(t *testing.T, s *Store) int {
 	t.Helper()
-	keys := s.keysNow()
+	keys, err := s.keysNow()
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer keys.close()
 	found := map[string]bool{}
 	if err := keys.each(func(item *badger.Item) error { found[string(item.Key())] = true; return nil }); err != nil {
@@ -468,8 +471,11 @@ func TestSweepBesideCommits(t *testing.T) {
 		done <- nil
 	}()
 	for sweeping := true; sweeping; {
-		before := s.keysNow()
-		err := s.sweep(before)
+		before, err := s.keysNow()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.sweep(before)
 		before.close()
 		if err != nil {
 			t.Fatal(err)

@@ -32,8 +32,10 @@ const (
 	putDeletes    = 4096
 	commitDeletes = 48
 	deleteCost    = 32
-	// loaderChunks is how many chunks of a Put may be on their way.
-	loaderChunks = 3
+	// chunkOverhead is what Badger counts for an entry besides key and value, at
+	// most; chunkBytes bounds the values that are handed to it at once.
+	chunkOverhead = 32
+	chunkBytes    = 32 << 20
 )
 
 // deleteMark is the meta byte of a deletion in a loader.
@@ -109,14 +111,7 @@ func (s *Store) put(e messages.Epoch, segs []epochs.Segment) error {
 	if err := fault.Inject("epochs/persist/write"); err != nil {
 		return err
 	}
-	loader := s.db.NewKVLoader(loaderChunks)
-	var err error
-	for _, kv := range kvs {
-		if err = loader.Set(kv); err != nil {
-			break
-		}
-	}
-	if err := errors.Join(err, loader.Finish(), s.errors.take()); err != nil {
+	if err := s.load(kvs); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -124,6 +119,35 @@ func (s *Store) put(e messages.Epoch, segs []epochs.Segment) error {
 	s.x.unlisted -= len(dead)
 	s.mu.Unlock()
 	return fault.Inject("epochs/persist/synced")
+}
+
+// load writes keys and values, chunk by chunk, each when the one before has been
+// written: Badger has no memory table any more when it could not make the file of the
+// next one, and ends the process over whatever it is asked for then.
+func (s *Store) load(kvs []*pb.KV) error {
+	for len(kvs) > 0 {
+		loader := s.db.NewKVLoader(1)
+		n, keys, bytes := 0, int64(0), 0
+		for n < len(kvs) && int64(n+2) < s.db.MaxBatchCount() && bytes < chunkBytes {
+			kv := kvs[n]
+			size := int64(len(kv.Key) + chunkOverhead)
+			if len(kv.Value) < valueThreshold {
+				size += int64(len(kv.Value))
+			}
+			if n > 0 && keys+size >= s.db.MaxBatchSize() {
+				break
+			}
+			if err := loader.Set(kv); err != nil {
+				return err
+			}
+			n, keys, bytes = n+1, keys+size, bytes+len(kv.Value)
+		}
+		if err := errors.Join(loader.Finish(), s.errors.take()); err != nil {
+			return err
+		}
+		kvs = kvs[n:]
+	}
+	return nil
 }
 
 // layOut makes keys and values of segments and enters them into the index. mu
