@@ -101,6 +101,7 @@ func (c *committer) keep() {
 	var wait backoff
 	var seen uint64 // progress at the last repair
 	silent, stuckAt := 0, uint64(0)
+	var late lap
 	for {
 		select {
 		case <-c.ctx.Done():
@@ -119,6 +120,13 @@ func (c *committer) keep() {
 			p := c.progress.Load()
 			if p != stuckAt || !c.pending() {
 				c.tell("") // rows get through again
+			}
+			if late.tick(c.snapshot()) {
+				if c.denied() {
+					return
+				}
+				c.drop()
+				break
 			}
 			if p != stuckAt || !c.waiting() {
 				silent, stuckAt = 0, p
@@ -143,6 +151,7 @@ func (c *committer) keep() {
 		if !c.repair(&wait) {
 			return
 		}
+		late = lap{}
 	}
 }
 

@@ -75,6 +75,8 @@ type kvWatch struct {
 	silent  int // seconds
 	stuckAt uint64
 	told    uint64 // surprises
+	lap     int    // seconds since mark
+	mark    uint64 // messages that had been sent
 }
 
 // tick is called once a second. It reports whether something is to be repaired.
@@ -89,7 +91,12 @@ func (k *kvWatch) tick() bool {
 	if p != k.stuckAt || busy == 0 {
 		c.marks.tell("") // values get through
 	}
-	if p != k.stuckAt || sent == 0 {
+	late := false
+	if k.lap++; time.Duration(k.lap)*time.Second >= stuckAfter {
+		k.lap = 0
+		late, k.mark = c.table.overdue(k.mark)
+	}
+	if !late && (p != k.stuckAt || sent == 0) {
 		k.silent, k.stuckAt = 0, p
 		return false
 	}
@@ -100,7 +107,7 @@ func (k *kvWatch) tick() bool {
 		}
 	}
 	k.silent++
-	if time.Duration(k.silent)*time.Second < stuckAfter {
+	if !late && time.Duration(k.silent)*time.Second < stuckAfter {
 		return false
 	}
 	k.silent = 0

@@ -36,6 +36,8 @@ type kvTable struct {
 	conflicts      []*kvEntry
 	buffers        buffers // of values
 	frames         uint64  // complete tables begun
+	sends          uint64  // messages sent
+	answeredTo     uint64  // the last of them that was answered
 	link           *link
 	limit          int64 // largest message the server takes
 	open           bool  // values may be sent on link
@@ -54,6 +56,7 @@ type kvTable struct {
 type kvSlot struct {
 	e      *kvEntry
 	serial uint64 // of the last message; answers to others are of no interest
+	order  uint64 // which of all messages that was
 }
 
 type kvState uint8
@@ -212,7 +215,8 @@ func (t *kvTable) send(e *kvEntry) {
 	}
 	s := &t.slots[e.slot]
 	s.serial++
-	e.state = kvSent
+	t.sends++
+	s.order, e.state = t.sends, kvSent
 	if err := t.out.publish(t.link, e, s.serial, t.c.exact); err != nil {
 		// The connection is gone, and the keeper finds what is to be sent again.
 		t.open = false
@@ -326,6 +330,7 @@ func (t *kvTable) answered(l *link, slot, serial uint64, a *ack) {
 	if e == nil || e.state != kvSent {
 		return
 	}
+	t.answeredTo = max(t.answeredTo, t.slots[slot].order)
 	switch {
 	case a.err == nil && string(a.stream) != t.c.sink.bucket.stream():
 		t.failLocked(fault.WithClass(fault.New(fault.Config, "value for subject %s was stored in stream %s, not in %s; only one of them may take the subject",
