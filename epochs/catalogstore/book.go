@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/messages"
+	"github.com/streamd-io/streamd/messages/fault"
 )
 
 const (
@@ -126,10 +127,10 @@ func (b *book) accept(ctx context.Context, gone *epochs.LostError, m mark) error
 		return fmt.Errorf("%w; the catalog holds nothing to go back to: move %s away, and every query in it starts anew", gone, m.dir)
 	}
 	if err := m.set(); err != nil {
-		return fmt.Errorf("note that entries are lost: %w", err)
+		return fault.Wrap(fault.Restart, err, "note that entries are lost")
 	}
 	if err := b.base.Rewind(ctx, gone.Have); err != nil {
-		return fmt.Errorf("go on from entry %d (%w): %w", gone.Have, gone, err)
+		return fault.Wrap(fault.KindOf(err), err, "go on from entry %d (%v)", gone.Have, gone)
 	}
 	_, highest, err := b.base.Committed(ctx)
 	if err != nil && !errors.Is(err, epochs.ErrDamaged) { // older ones may be, too
@@ -145,7 +146,7 @@ func (b *book) record(ctx context.Context, m mark) error {
 		return err
 	}
 	if err := m.clear(); err != nil {
-		return fmt.Errorf("remove the note that entries are lost: %w", err)
+		return fault.Wrap(fault.Restart, err, "remove the note that entries are lost")
 	}
 	return nil
 }

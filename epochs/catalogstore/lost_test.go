@@ -30,8 +30,15 @@ func lose(t *testing.T) (dir string) {
 // witness makes it seem that an entry 9 was committed.
 func witness(t *testing.T, dir string) {
 	t.Helper()
-	sum := crc32.Checksum([]byte("9"), crc32.MakeTable(crc32.Castagnoli))
-	ok(t, os.WriteFile(filepath.Join(dir, "EPOCH"), fmt.Appendf(nil, "9 %08x\n", sum), 0o600))
+	witnessOf(t, dir, 9)
+}
+
+// witnessOf makes it seem that an entry was committed.
+func witnessOf(t *testing.T, dir string, entry messages.Epoch) {
+	t.Helper()
+	number := fmt.Append(nil, entry)
+	sum := crc32.Checksum(number, crc32.MakeTable(crc32.Castagnoli))
+	ok(t, os.WriteFile(filepath.Join(dir, "EPOCH"), fmt.Appendf(nil, "%s %08x\n", number, sum), 0o600))
 }
 
 // lostAt opens such a store as one does who goes back.
