@@ -262,7 +262,7 @@ func (a *receipts) mark(ctx context.Context, l *link, now time.Time, interval ti
 		return nil
 	}
 	err := a.write(ctx, l, cfg, cfg.Metadata[metaIncarnation], next)
-	if err != nil && fault.KindOf(err) != fault.Transient {
+	if err != nil && fault.KindOf(err) != fault.Transient && !isGone(err) { // who reads makes another one, or says what is lost
 		return err
 	}
 	if err == nil {
@@ -280,6 +280,11 @@ func (a *receipts) write(ctx context.Context, l *link, cfg jetstream.ConsumerCon
 		_, err := l.js.UpdateConsumer(ctx, a.stream, cfg)
 		return err
 	})
+}
+
+// isGone reports whether there is no consumer that could be described.
+func isGone(err error) bool {
+	return errors.Is(err, jetstream.ErrConsumerDoesNotExist) || errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
 // keepAlive tells the server that messages are still being worked on, so that
@@ -322,8 +327,7 @@ func (a *receipts) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := a.write(ctx, l, cfg, "", next)
-	gone := errors.Is(err, jetstream.ErrConsumerDoesNotExist) || errors.Is(err, jetstream.ErrStreamNotFound) // so nobody waits for it
-	if err != nil && !gone {
+	if err != nil && !isGone(err) { // so nobody waits for it
 		a.log.Warn("the consumer's description could not be updated", "stream", a.stream, "error", err)
 	}
 }
