@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/streamd-io/streamd/connectors"
 	"github.com/streamd-io/streamd/connectors/held"
 	"github.com/streamd-io/streamd/messages"
@@ -112,7 +114,7 @@ func (c *epochCommitter) takeOver(ctx context.Context, l *link, epoch messages.E
 			return err
 		}
 	}
-	tok, err := c.perEpoch(ctx, l, last, old != nil)
+	tok, err := c.perEpoch(ctx, l, info, last, old != nil)
 	if err != nil {
 		return err
 	}
@@ -202,7 +204,7 @@ func (c *epochCommitter) rowID(e messages.Epoch, n int64) messages.ID128 {
 
 // perEpoch returns the last token if it is one of this mode. One of the other mode
 // is let go of if nothing of an interrupted epoch is in the stream.
-func (c *epochCommitter) perEpoch(ctx context.Context, l *link, last *anyToken, marked bool) (*epochToken, error) {
+func (c *epochCommitter) perEpoch(ctx context.Context, l *link, info *jetstream.StreamInfo, last *anyToken, marked bool) (*epochToken, error) {
 	if last == nil {
 		return nil, nil
 	}
@@ -213,6 +215,9 @@ func (c *epochCommitter) perEpoch(ctx context.Context, l *link, last *anyToken, 
 		return last.epoch, nil
 	}
 	tok, rows := last.atOnce, len(last.atOnce.Adoption)
+	if err := c.checkTail(info, tok.Created, behind(tok.Own, tok.ScanFrom)); err != nil {
+		return nil, err // those rows could not be found
+	}
 	if _, err := l.scan(ctx, scanConfig{stream: c.sink.stream.name, from: tok.ScanFrom, tag: c.tag}, func(_ messages.ID128, seq uint64) {
 		if !tok.Own.has(seq) {
 			rows++

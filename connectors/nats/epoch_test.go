@@ -359,3 +359,32 @@ func TestPerEpochMessages(t *testing.T) {
 		t.Errorf("message %s %v %s: %v", m.Subject, m.Header, m.Data, err)
 	}
 }
+
+// TestVisibilityIsChangedBehindATrimmedStream: rows of an interrupted epoch that have
+// disappeared cannot be found, so that nothing tells whether there were any.
+func TestVisibilityIsChangedBehindATrimmedStream(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	interrupted := func() *output {
+		o := openOutput(t, outputConfig{attempt: 1}, outOptions(b)...)
+		o.write(0, 0, 10)
+		o.commit()
+		o.write(0, 10, 20)
+		o.close()
+		return o
+	}
+	s := outStream(t, js)
+	o := interrupted()
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late := tryOutput(t, outputConfig{attempt: 2, offer: perEpoch, stash: o.stash}, outOptions(b)...)
+	wantFault(t, late.com.Recover(t.Context(), o.epoch, o.last), fault.Config, classTrimmed, "was trimmed")
+	late.close()
+	if err := js.DeleteStream(t.Context(), "OUT"); err != nil {
+		t.Fatal(err)
+	}
+	outStream(t, js)
+	late = tryOutput(t, outputConfig{attempt: 3, offer: perEpoch, stash: o.stash}, outOptions(b)...)
+	wantFault(t, late.com.Recover(t.Context(), o.epoch, o.last), fault.Config, classRecreated, "re-created")
+}
