@@ -25,12 +25,13 @@ const (
 	apiTimeout  = 5 * time.Second // one request to JetStream
 )
 
-// connConfig says how to reach a server. It is immutable but for entry.
+// connConfig says how to reach a server. It is immutable but for entry and enabled.
 type connConfig struct {
 	urls    []string
 	domain  string
 	options []nats.Option // without handlers
 	entry   entry
+	enabled entry // to JetStream
 }
 
 // newConnConfig reads the connection options. Files are read when connecting,
@@ -114,6 +115,7 @@ type link struct {
 	js      jetstream.JetStream
 	api     string // prefix of JetStream's API subjects
 	version string // of the server; nats.go does not say it of a lost connection
+	enabled *entry
 	gone    chan struct{}
 	// bytes is how many bytes have come in over the connection.
 	bytes atomic.Int64
@@ -169,7 +171,7 @@ func (d *contextDialer) detach() {
 // dial connects to one of the servers. The error is Transient, unless the
 // server refuses the credentials or the context has ended.
 func (c *connConfig) dial(ctx context.Context) (*link, error) {
-	l := &link{gone: make(chan struct{}), api: "$JS.API.", calls: map[*request]struct{}{}}
+	l := &link{gone: make(chan struct{}), api: "$JS.API.", enabled: &c.enabled, calls: map[*request]struct{}{}}
 	d := &contextDialer{ctx: ctx, Dialer: net.Dialer{Timeout: dialTimeout}, bytes: &l.bytes}
 	opts := append([]nats.Option{
 		nats.SetCustomDialer(d),

@@ -153,7 +153,7 @@ func TestRefusalsAreOfWhoAsked(t *testing.T) {
 		<-begun
 		return done
 	}
-	l := &link{api: "$JS.API.", calls: map[*request]struct{}{}}
+	l := &link{api: "$JS.API.", enabled: &entry{}, calls: map[*request]struct{}{}}
 	call, batch := run(l, false), run(l, true)
 	l.refuse(refusal("out.1"))
 	wantFault(t, <-batch, fault.Config, classPermission, "out.1")
@@ -255,4 +255,46 @@ func TestCertificateThatDoesNotFit(t *testing.T) {
 	}
 	restart(net.IPv4(127, 0, 0, 2))
 	wantFault(t, dial("tls_ca", ca), fault.Config, "", "check url and tls_ca", "127.0.0.2")
+}
+
+// TestJetStreamGoesBeforeItsConnections: a server that is stopped takes JetStream away
+// from an account before it closes the account's connections.
+func TestJetStreamGoesBeforeItsConnections(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	outStream(t, js)
+	s, err := newTestSink(t, nil, outOptions(b)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := s.(*sink)
+	l, err := out.conn.dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if _, err := l.info(t.Context(), &out.stream); err != nil {
+		t.Fatal(err)
+	}
+	account, err := b.srv.LookupAccount("$G")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := account.DisableJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.info(t.Context(), &out.stream)
+	wantFault(t, err, fault.Transient, "", "JetStream", "not enabled")
+	_, err = l.newest(t.Context(), "OUT", "")
+	wantFault(t, err, fault.Transient, "", "JetStream", "not enabled")
+	if s, err = newTestSink(t, nil, outOptions(b)...); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := s.(*sink).conn.dial(t.Context()) // who has never got in
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.close()
+	_, err = fresh.info(t.Context(), &out.stream)
+	wantFault(t, err, fault.Config, "", "enable JetStream for the account")
 }

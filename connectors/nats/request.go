@@ -2,8 +2,11 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamd-io/streamd/messages/fault"
 )
@@ -84,6 +87,7 @@ func (l *link) run(ctx context.Context, r *request, f func(context.Context) erro
 	l.mu.Unlock()
 	switch {
 	case err == nil:
+		l.enabled.granted()
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -94,5 +98,10 @@ func (l *link) run(ctx context.Context, r *request, f func(context.Context) erro
 	case denied != nil:
 		return fault.WithClass(fault.Wrap(fault.Config, denied, "%s", r.what), classPermission)
 	}
-	return classify(r.what, err)
+	err = classify(r.what, err)
+	if errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		// A server that is stopped takes it away before it closes connections.
+		return l.enabled.refused(err)
+	}
+	return err
 }
