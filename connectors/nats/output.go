@@ -33,6 +33,9 @@ func (c *committer) checkStream(ctx context.Context, l *link) (*jetstream.Stream
 	if err := c.checkOutput(&info.Config); err != nil {
 		return nil, err
 	}
+	if err := c.checkTransform(&info.Config); err != nil {
+		return nil, err
+	}
 	size := l.nc.MaxPayload()
 	if n := int64(info.Config.MaxMsgSize); n > 0 {
 		size = min(size, n)
@@ -90,6 +93,30 @@ func (c *committer) checkOutput(s *jetstream.StreamConfig) error {
 			"give the stream a larger limit or the sink a smaller max_pending", g, s.Name, s.MaxMsgs, c.sink.maxPending)
 	}
 	return nil
+}
+
+// checkTransform refuses a stream that would store the marker, or the fence, that lies
+// among the rows under another subject than the one it is looked for.
+func (c *committer) checkTransform(s *jetstream.StreamConfig) error {
+	t := s.SubjectTransform
+	if t == nil {
+		return nil
+	}
+	var at place
+	switch {
+	case c.req.Offer.Guarantee == connectors.Transactional:
+		at = c.markerPlace()
+	case c.order != nil:
+		at = c.fencePlace()
+	default:
+		return nil
+	}
+	if t.Source != "" && !overlaps(t.Source, at.subject) {
+		return nil
+	}
+	err := fault.New(fault.Config, "stream %s stores subject %s, which the sink needs for itself, under another one (subject transform from '%s' to '%s'); "+
+		"let the transform take the subjects of rows only", s.Name, at.subject, t.Source, t.Destination)
+	return fault.WithClass(err, classUnsuitable)
 }
 
 // checkSubjects makes sure that the stream takes every subject of the sink.

@@ -103,3 +103,29 @@ func TestOutputStreamIsLookedAtAgain(t *testing.T) {
 		wantFault(t, reconnect(o), fault.Config, classUnsuitable, "per subject")
 	})
 }
+
+// TestOutputStreamsThatCannotHoldMarkers: a transform would store the marker, or the
+// fence, under another subject than the one it is looked for.
+func TestOutputStreamsThatCannotHoldMarkers(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	stream(t, js, jetstream.StreamConfig{
+		Name: "OUT", Subjects: []string{"out.>", "streamd.transactions.>", "streamd.fences.>"}, AllowAtomicPublish: true,
+		SubjectTransform: &jetstream.SubjectTransformConfig{Source: ">", Destination: "moved.>"},
+	})
+	for name, c := range map[string]struct {
+		cfg outputConfig
+		kv  []string
+	}{
+		"transactional": {cfg: outputConfig{offer: transactional}},
+		"exclusive":     {kv: []string{"exclusive", "true"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := tryOutput(t, c.cfg, append(outOptions(b), c.kv...)...)
+			wantFault(t, o.com.Recover(t.Context(), 0, nil), fault.Config, classUnsuitable, "transform")
+		})
+	}
+	o := openOutput(t, outputConfig{}, outOptions(b)...) // rows are told by their headers
+	o.write(0, 0, 10)
+	o.commit()
+}
