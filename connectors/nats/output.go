@@ -66,6 +66,8 @@ func (c *committer) checkOutput(s *jetstream.StreamConfig) error {
 		return unsuited(classUnsuitable, "stream %s is sealed and takes no rows; write to another one", s.Name)
 	case s.NoAck:
 		return unsuited(classUnsuitable, "stream %s does not acknowledge messages (no_ack), so that no epoch could end; make it with: nats stream add %s --ack", s.Name, s.Name)
+	case s.AllowMsgCounter:
+		return unsuited(classUnsuitable, "stream %s holds counters (allow_msg_counter) and takes no rows; write to another one", s.Name)
 	case s.DiscardNewPerSubject && s.MaxMsgsPerSubject > 0:
 		return unsuited(classUnsuitable, "stream %s refuses a row for good once its subject holds %d messages (discard new per subject); turn that off with: "+
 			"nats stream edit %s --no-discard-per-subject", s.Name, s.MaxMsgsPerSubject, s.Name)

@@ -27,6 +27,7 @@ func TestOutputStreamsThatAreRefused(t *testing.T) {
 		{"mirror", jetstream.StreamConfig{Mirror: &jetstream.StreamSource{Name: "ORIGIN"}}, classUnsuitable, "mirrors stream ORIGIN", true},
 		{"last per subject", jetstream.StreamConfig{MaxMsgsPerSubject: 1}, classUnsuitable, "keeps 1 messages per subject", false},
 		{"asynchronous", jetstream.StreamConfig{PersistMode: jetstream.AsyncPersistMode}, classUnsuitable, "persist_mode async", true},
+		{"counters", jetstream.StreamConfig{AllowMsgCounter: true}, classUnsuitable, "counters", true},
 		{"too few", jetstream.StreamConfig{MaxMsgs: 100}, classUnsuitable, "max_pending", false},
 	}
 	for _, tt := range tests {
