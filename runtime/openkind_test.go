@@ -1,0 +1,30 @@
+package runtime
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/streamd-io/streamd/epochs"
+	"github.com/streamd-io/streamd/messages/fault"
+)
+
+// TestWhatMayPassIsNoReasonToGiveAQueryUp: limits of files and space, whoever reports them.
+func TestWhatMayPassIsNoReasonToGiveAQueryUp(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want fault.Kind
+	}{
+		{fault.New(fault.Restart, "truncate 00001.mem: file too large"), fault.Restart},
+		{fault.New(fault.Transient, "later"), fault.Transient},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EMFILE}, fault.Restart},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, fault.Config},
+		{fault.Wrap(fault.Config, epochs.ErrDamaged, "open checkpoint"), fault.Config},
+		{errors.New("who knows"), fault.Config},
+	} {
+		if got := openKind(c.err); got != c.want {
+			t.Errorf("openKind(%v) = %v, want %v", c.err, got, c.want)
+		}
+	}
+}
