@@ -55,11 +55,13 @@ func slowLine(t *testing.T, server string, bytesPerSecond int) string {
 	return l.Addr().String()
 }
 
-// trickle copies in steps of a fiftieth of a second.
+// trickle copies in steps of at most a fiftieth of a second.
 func trickle(to io.Writer, from io.Reader, bytesPerSecond int) {
 	buf := make([]byte, bytesPerSecond/50)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	<-pause.C
+	var next time.Time
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
@@ -68,7 +70,13 @@ func trickle(to io.Writer, from io.Reader, bytesPerSecond int) {
 		if _, err := to.Write(buf[:n]); err != nil {
 			return
 		}
-		<-tick.C
+		if now := time.Now(); next.Before(now.Add(-time.Second)) {
+			next = now // the line was idle
+		}
+		// On a busy machine reads give little and timers are late: the rate holds.
+		next = next.Add(time.Duration(n) * time.Second / time.Duration(bytesPerSecond))
+		pause.Reset(time.Until(next))
+		<-pause.C
 	}
 }
 
