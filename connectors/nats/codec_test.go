@@ -98,7 +98,7 @@ func TestTemplate(t *testing.T) {
 
 // FuzzEscape: any value becomes one valid token that reads back.
 func FuzzEscape(f *testing.F) {
-	for _, s := range []string{"", "a.b", "_null", "_empty", "%5Fnull", "ü \x00\xff"} {
+	for _, s := range []string{"", "a.b", "_null", "_empty", "%5Fnull", "ü \x00\xff", "\xc5%\x9d"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, v []byte) {
@@ -118,9 +118,6 @@ func FuzzEscape(f *testing.F) {
 		}
 		if err != nil || back != string(v) || token == "_null" {
 			t.Fatalf("%q became %q, which reads as %q, %v", v, token, back, err)
-		}
-		if utf8.Valid(v) != utf8.ValidString(strings.ReplaceAll(back, "%", "")) {
-			t.Fatalf("%q changed its encoding", v)
 		}
 	})
 }
