@@ -33,15 +33,16 @@ var commonSource = []option.Option{
 	{Name: "max_rows_per_second", Kind: option.Int, Min: 1, Doc: "How many rows a query takes from the source per second, over all partitions; more waits outside. Records that give several rows count as those."},
 }
 
-var commonSink = []option.Option{
+var commonSink = append([]option.Option{
 	{Name: "connector", Kind: option.String, Required: true, Doc: "The outside system: nats, file, console, ..."},
 	{Name: "format", Kind: option.String, Doc: "How rows are encoded: json, csv, text."},
+}, deliveryOptions...)
+
+// deliveryOptions are those of a sink built by a Go program, too.
+var deliveryOptions = []option.Option{
 	{Name: "guarantee", Kind: option.Enum, Values: []string{"at_least_once", "exactly_once", "transactional"}, Doc: "What the sink promises about each row; by default the best that costs no latency."},
 	{Name: "visibility", Kind: option.Enum, Default: "auto", Values: []string{"auto", "at_once", "epoch"}, Doc: "Whether readers see rows when they are produced or after their epoch has committed."},
 }
-
-// deliveryOptions are those of commonSink that a sink built by a program has, too.
-func deliveryOptions() []option.Option { return commonSink[2:] }
 
 // definition is a CREATE SOURCE, CREATE TABLE or CREATE SINK that has been
 // checked as far as it can be without a query.

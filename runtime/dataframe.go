@@ -118,7 +118,7 @@ func (d Delivery) options() (option.Values, error) {
 			asked = append(asked, o)
 		}
 	}
-	values, errs := option.Parse("sink", deliveryOptions(), asked)
+	values, errs := option.Parse("sink", deliveryOptions, asked)
 	if len(errs) > 0 {
 		return values, fault.New(fault.Config, "%v", errs[0])
 	}

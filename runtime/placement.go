@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/streamd-io/streamd/epochs"
 	"github.com/streamd-io/streamd/epochs/badgerstore"
@@ -34,13 +33,13 @@ func (st *stores) place(ctx context.Context, query string, back, shared bool) (e
 	own := filepath.Join(st.path(query), ownDir)
 	for _, left := range []string{own + incoming, own + outgoing} {
 		if err := os.RemoveAll(left); err != nil {
-			return nil, fault.Wrap(openKind(err), err, "remove what a move of the checkpoint has left")
+			return nil, fault.Wrap(epochs.OpenKind(err), err, "remove what a move of the checkpoint has left")
 		}
 	}
 	exists, err := isThere(own)
 	switch {
 	case err != nil:
-		return nil, fault.Wrap(openKind(err), err, "look for the checkpoint")
+		return nil, fault.Wrap(epochs.OpenKind(err), err, "look for the checkpoint")
 	case exists && shared:
 		return st.moveToCatalog(ctx, query, own, back)
 	case exists:
@@ -63,7 +62,7 @@ func (st *stores) openStored(ctx context.Context, query string) (epochs.Segments
 	exists, err := isThere(own)
 	switch {
 	case err != nil:
-		return nil, fault.Wrap(openKind(err), err, "look for the checkpoint")
+		return nil, fault.Wrap(epochs.OpenKind(err), err, "look for the checkpoint")
 	case exists:
 		return st.openOwn(ctx, own)
 	}
@@ -78,24 +77,10 @@ func isThere(path string) (bool, error) {
 	return err == nil, err
 }
 
-// openKind is the kind of a failure to open a checkpoint. What may pass, such as a
-// limit of files, is no reason to give the query up; everything else is for people.
-func openKind(err error) fault.Kind {
-	if k := fault.KindOf(err); k == fault.Transient || k == fault.Restart {
-		return k
-	}
-	for _, passing := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR} {
-		if errors.Is(err, passing) {
-			return fault.Restart
-		}
-	}
-	return fault.Config
-}
-
 func (st *stores) openOwn(ctx context.Context, own string) (epochs.Segments, error) {
 	s, err := badgerstore.Open(ctx, own, badgerstore.Options{Log: st.cfg.Log, AllowLost: true})
 	if err != nil {
-		return nil, fault.Wrap(openKind(err), err, "open the checkpoint")
+		return nil, fault.Wrap(epochs.OpenKind(err), err, "open the checkpoint")
 	}
 	return s, nil
 }
@@ -105,7 +90,7 @@ func (st *stores) openOwn(ctx context.Context, own string) (epochs.Segments, err
 func (st *stores) openCatalog(ctx context.Context) (epochs.Segments, error) {
 	s, err := badgerstore.Open(ctx, filepath.Join(st.dir, catalogDir), badgerstore.Options{Log: st.cfg.Log, AllowLost: true})
 	if err != nil {
-		return nil, fault.Wrap(openKind(err), err, "open the checkpoint that the queries without state share")
+		return nil, fault.Wrap(epochs.OpenKind(err), err, "open the checkpoint that the queries without state share")
 	}
 	return s, nil
 }
@@ -136,7 +121,7 @@ func (st *stores) clean(ctx context.Context) error {
 			err = st.catalog.Remove(ctx, name)
 		}
 		if err != nil {
-			return fault.Wrap(openKind(err), err, "tidy the checkpoint that the queries without state share")
+			return fault.Wrap(epochs.OpenKind(err), err, "tidy the checkpoint that the queries without state share")
 		}
 	}
 	st.cleaned = true
@@ -222,7 +207,7 @@ func (st *stores) retire(own string) error {
 func (st *stores) moveToOwn(ctx context.Context, query, own string) (epochs.Segments, error) {
 	known, err := isThere(filepath.Join(st.dir, catalogDir))
 	if err != nil {
-		return nil, fault.Wrap(openKind(err), err, "look for the shared checkpoint")
+		return nil, fault.Wrap(epochs.OpenKind(err), err, "look for the shared checkpoint")
 	}
 	if known {
 		if err := st.copyToOwn(ctx, query, own); err != nil {

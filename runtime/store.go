@@ -205,7 +205,7 @@ func (st *stores) open(ctx context.Context, query string, back, shared bool) (ep
 		return d.Open()
 	}
 	if err := st.found(query); err != nil {
-		return nil, fault.Wrap(openKind(err), fullDisk(err), "checkpoint directory of query %q", query)
+		return nil, fault.Wrap(epochs.OpenKind(err), fullDisk(err), "checkpoint directory of query %q", query)
 	}
 	// A drop may have failed half-way in this session.
 	if err := st.finishDrop(query); err != nil {

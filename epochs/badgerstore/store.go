@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -114,18 +113,10 @@ func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 		return nil, fault.Wrap(fault.Restart, err, "open checkpoint")
 	case errors.Is(err, unix.ENOSPC):
 		return nil, fault.Wrap(fault.Restart, fmt.Errorf("%w: %w", epochs.ErrNoSpace, err), "open checkpoint")
-	case atLimit(err):
+	case epochs.AtLimit(err):
 		return nil, fault.Wrap(fault.Restart, err, "open checkpoint")
 	}
 	return nil, fmt.Errorf("open checkpoint: %w", err)
-}
-
-// atLimit reports whether a file could not be made for want of something that may
-// be there again later. Badger hands on the text of such an error only.
-func atLimit(err error) bool {
-	return slices.ContainsFunc([]unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, unix.EMFILE, unix.ENFILE, unix.ENOMEM}, func(e unix.Errno) bool {
-		return strings.Contains(err.Error(), e.Error())
-	})
 }
 
 func open(ctx context.Context, dir string, opts Options) (*Store, error) {

@@ -98,11 +98,7 @@ func (c *Catalog) book(ctx context.Context) (*book, error) {
 	}
 	b, err = openBook(ctx, base, c.mark, c.readOnly)
 	if err != nil {
-		kind := fault.Config
-		if fault.KindOf(err) == fault.Restart { // a write has failed, of which the next one may know nothing
-			kind = fault.Restart
-		}
-		return nil, fault.Wrap(kind, errors.Join(err, base.Close()), "open the catalog")
+		return nil, fault.Wrap(epochs.OpenKind(err), errors.Join(err, base.Close()), "open the catalog")
 	}
 	c.setBook(b)
 	return b, nil

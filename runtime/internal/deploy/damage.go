@@ -91,7 +91,7 @@ func (r *Runner) asked(ctx context.Context, store epochs.Segments, c *candidates
 	}
 	rep, err := epochs.VerifyState(ctx, store, rec)
 	if err != nil {
-		return nil, false, fault.Wrap(storeFault(err), err, "verify epoch %d", want)
+		return nil, false, fault.Wrap(epochs.OpenKind(err), err, "verify epoch %d", want)
 	}
 	if len(rep.Damage) > 0 {
 		return nil, false, fault.Wrap(fault.Config, damaged(rep.Damage[0]), "epoch %d cannot be gone back to; nothing was changed (retained: %s)", want, c.list())
@@ -151,7 +151,7 @@ func (r *Runner) newestWhole(ctx context.Context, store epochs.Segments, c *cand
 	for _, rec := range c.records {
 		rep, err := epochs.VerifyState(ctx, store, rec)
 		if err != nil {
-			return nil, fault.Wrap(storeFault(err), err, "verify epoch %d", rec.Epoch)
+			return nil, fault.Wrap(epochs.OpenKind(err), err, "verify epoch %d", rec.Epoch)
 		}
 		if len(rep.Damage) == 0 {
 			return rec, nil

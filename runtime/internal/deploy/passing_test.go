@@ -98,7 +98,7 @@ func TestALookAtTheStateThatDoesNotGetThroughIsTakenAgain(t *testing.T) {
 // TestWhatIsWrongWithACheckpointForGoodIsNotTriedAgain is the counterpart.
 func TestWhatIsWrongWithACheckpointForGoodIsNotTriedAgain(t *testing.T) {
 	for _, err := range []error{epochs.ErrNewerFormat, errors.New("no kind"), fault.Wrap(fault.Config, errPassing, "")} {
-		if kind := storeFault(err); kind != fault.Config {
+		if kind := epochs.OpenKind(err); kind != fault.Config {
 			t.Errorf("%v is of kind %v", err, kind)
 		}
 	}

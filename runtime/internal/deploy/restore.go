@@ -106,7 +106,7 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 	cfg := r.cfg.Attempt
 	stored, highest, err := store.Committed(ctx)
 	if err != nil && !errors.Is(err, epochs.ErrDamaged) {
-		return cfg, fault.Wrap(storeFault(err), err, "read the checkpoint")
+		return cfg, fault.Wrap(epochs.OpenKind(err), err, "read the checkpoint")
 	}
 	damage := err
 	if err := fault.Inject("rec/open"); err != nil {
@@ -137,15 +137,6 @@ func (r *Runner) prepare(ctx context.Context, store epochs.Segments) (actors.Att
 	return cfg, nil
 }
 
-// storeFault is the kind of a store's error: a store that says it has to be reopened
-// may work then.
-func storeFault(err error) fault.Kind {
-	if fault.KindOf(err) == fault.Restart {
-		return fault.Restart
-	}
-	return fault.Config
-}
-
 // choose picks the record to go on from, nil for a fresh start, and gives up the
 // newer ones. damage is what is wrong with the records, nil: nothing.
 func (r *Runner) choose(ctx context.Context, store epochs.Segments, stored []epochs.StoredRecord, damage error) (*epochs.Record, error) {
@@ -168,7 +159,7 @@ func (r *Runner) choose(ctx context.Context, store epochs.Segments, stored []epo
 	if back {
 		r.cfg.Log.Warn("the query goes back to an older epoch", "query", r.cfg.Query, "epoch", rec.Epoch)
 		if err := store.Rewind(ctx, rec.Epoch); err != nil {
-			return nil, fault.Wrap(storeFault(err), err, "go back to epoch %d", rec.Epoch)
+			return nil, fault.Wrap(epochs.OpenKind(err), err, "go back to epoch %d", rec.Epoch)
 		}
 	}
 	r.cfg.RestoreEpoch, r.suspect = 0, nil

@@ -1,4 +1,4 @@
-package runtime
+package epochs_test
 
 import (
 	"errors"
@@ -21,10 +21,11 @@ func TestWhatMayPassIsNoReasonToGiveAQueryUp(t *testing.T) {
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EMFILE}, fault.Restart},
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, fault.Config},
 		{fault.Wrap(fault.Config, epochs.ErrDamaged, "open checkpoint"), fault.Config},
+		{fault.New(fault.Config, "damaged: too many open files"), fault.Config},
 		{errors.New("who knows"), fault.Config},
 	} {
-		if got := openKind(c.err); got != c.want {
-			t.Errorf("openKind(%v) = %v, want %v", c.err, got, c.want)
+		if got := epochs.OpenKind(c.err); got != c.want {
+			t.Errorf("epochs.OpenKind(%v) = %v, want %v", c.err, got, c.want)
 		}
 	}
 }
