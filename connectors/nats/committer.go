@@ -97,6 +97,7 @@ type committer struct {
 	baseAt    time.Time      // when
 	baseRows  uint64         // progress then
 	marker    uint64         // sequence of our marker
+	absent    time.Duration  // of the lease's clock, when the server said first that there is none; 0 while there is one
 	committed messages.Epoch // the last epoch it was moved to
 	begun     map[messages.Epoch]begun
 	scanFrom  uint64 // where a restart begins to read, as of the last commit record

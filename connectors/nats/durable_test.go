@@ -401,6 +401,8 @@ func TestAWorkQueueHasOneReader(t *testing.T) {
 	q := newQueue(t, jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	in := q.open(inputConfig{run: 1})
 	in.until(in.caughtUp)
+	for q.consumers()[0].NumWaiting == 0 { // what it has asked for has not come yet
+	}
 	t.Run("another query", func(t *testing.T) {
 		other := openInput(t, inputConfig{query: "another"}, q.kv...)
 		wantFault(t, other.fails(), fault.Config, classOverlap, "stream IN", "nats consumer rm")

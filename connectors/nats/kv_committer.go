@@ -384,7 +384,7 @@ func (c *kvCommitter) Commit(ctx context.Context, e messages.Epoch, _ connectors
 	}
 	if err != nil && isWrongLast(err) {
 		// Either somebody has taken over, or an earlier try was stored.
-		m, at, readErr := l.readMarker(ctx, c.marks.markerPlace())
+		m, stored, readErr := c.marks.ownMarker(ctx, l)
 		switch {
 		case readErr != nil:
 			return readErr
@@ -392,10 +392,12 @@ func (c *kvCommitter) Commit(ctx context.Context, e messages.Epoch, _ connectors
 			err := c.marks.fenced(m)
 			c.table.fail(err)
 			return err
+		case stored == at:
+			return err // the server could not read it before
 		case m.Epoch < e:
 			return fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", m.Epoch)
 		}
-		seq, err = at, nil
+		seq, err = stored, nil
 	}
 	if err != nil {
 		return err

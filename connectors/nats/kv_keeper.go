@@ -219,7 +219,7 @@ func (c *kvCommitter) verifyMarker(ctx context.Context, l *link) error {
 	if !c.exact {
 		return nil
 	}
-	m, _, err := l.readMarker(ctx, c.marks.markerPlace())
+	m, _, err := c.marks.ownMarker(ctx, l)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (l *lease) due() bool { return int64(l.now()+leaseFor-renewEvery) >= l.unti
 // own makes sure that the marker is ours and renews the lease.
 func (c *committer) own(ctx context.Context, l *link) error {
 	asked := c.lease.now()
-	m, _, err := l.readMarker(ctx, c.markerPlace())
+	m, _, err := c.ownMarker(ctx, l)
 	if err != nil {
 		return err
 	}

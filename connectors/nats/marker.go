@@ -95,6 +95,42 @@ func (c *committer) lost(m *marker) error {
 	return err
 }
 
+// absencePatience is how long a server must have known no marker before one that
+// this attempt has written counts as deleted: a server that has just come back
+// answers that there is no such message, too, if it cannot read the message yet.
+const absencePatience = 5 * time.Second
+
+// ownMarker reads the marker of an attempt that has written one. It is nil only
+// after absencePatience of looks that have found none; until then the error is
+// Transient.
+func (c *committer) ownMarker(ctx context.Context, l *link) (*marker, uint64, error) {
+	m, at, err := l.readMarker(ctx, c.markerPlace())
+	if err == nil {
+		err = c.noteMarked(m != nil)
+	}
+	return m, at, err
+}
+
+// noteMarked notes whether the server knows the marker of an attempt that has written
+// one. The error is Transient: it does not yet count as deleted.
+func (c *committer) noteMarked(known bool) error {
+	now := c.lease.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known {
+		c.absent = 0
+		return nil
+	}
+	if c.absent == 0 {
+		c.absent = max(now, 1)
+	}
+	if now-c.absent >= absencePatience {
+		return nil
+	}
+	at := c.markerPlace()
+	return fault.New(fault.Transient, "stream %s holds no marker %s at the moment; looking again for %v", at.stream, at.subject, absencePatience)
+}
+
 // ensureMarkers makes sure that the stream of markers suits. The first marker of a
 // sink creates it if it is missing.
 func (l *link) ensureMarkers(ctx context.Context) error {
@@ -226,16 +262,18 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	}
 	if err != nil && isWrongLast(err) {
 		// Either somebody has taken over, or an earlier try was stored.
-		now, at, readErr := l.readMarker(ctx, c.markerPlace())
+		now, stored, readErr := c.ownMarker(ctx, l)
 		switch {
 		case readErr != nil:
 			return readErr
 		case now == nil || now.Nonce != c.nonce:
 			return c.lost(now)
+		case stored == at:
+			return err // the server could not read it before
 		case now.Epoch < m.Epoch || now.Publishing != m.Publishing:
 			return fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", now.Epoch)
 		}
-		seq, err = at, nil
+		seq, err = stored, nil
 	}
 	if err != nil {
 		return err
@@ -250,7 +288,7 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 // markersGone is the error if the stream of markers answers nothing because it
 // was deleted, with the marker that would have fenced this attempt.
 func (c *committer) markersGone(ctx context.Context, l *link) error {
-	now, _, err := l.readMarker(ctx, c.markerPlace())
+	now, _, err := c.ownMarker(ctx, l)
 	if err != nil || now != nil {
 		return nil //nolint:nilerr // the caller knows that nothing was written
 	}

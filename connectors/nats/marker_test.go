@@ -119,3 +119,43 @@ func TestExclusiveFenceOfAZombie(t *testing.T) {
 	o.commit()
 	wantOnce(t, stored(t, js, "OUT"), 0, 10)
 }
+
+// TestMarkerThatIsAbsentForAMoment: a server that has just come back may say that it
+// has no marker.
+func TestMarkerThatIsAbsentForAMoment(t *testing.T) {
+	b := newBroker(t)
+	js, _ := b.client()
+	stream(t, js, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>"}, Duplicates: noWindow})
+	o := openOutput(t, outputConfig{}, outOptions(b)...)
+	o.c.cancel() // else its keeper looks, too
+	<-o.c.kept
+	s, err := js.Stream(t.Context(), markerStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := o.c
+	m, _, err := c.link.readMarker(t.Context(), c.markerPlace())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Hour
+	c.lease.now = func() time.Duration { return now }
+	absent := func() {
+		t.Helper()
+		purge(t, s)
+		wantFault(t, c.own(t.Context(), c.link), fault.Transient, "", "no marker streamd.commits.q.out")
+	}
+	absent()
+	if _, err := c.link.writeMarker(t.Context(), c.markerPlace(), m, 0); err != nil {
+		t.Fatal(err)
+	}
+	now += absencePatience
+	if err := c.own(t.Context(), c.link); err != nil {
+		t.Fatal(err)
+	}
+	absent() // once more for the first time
+	now += absencePatience - 1
+	absent()
+	now++
+	wantFault(t, c.own(t.Context(), c.link), fault.Config, classFenced, "somebody who has deleted the marker")
+}

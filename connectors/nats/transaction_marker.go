@@ -126,6 +126,9 @@ func (c *transactionCommitter) reread(ctx context.Context, l *link, end uint64) 
 			return false, err
 		}
 	}
+	if err := c.noteMarked(true); err != nil {
+		return false, err
+	}
 	if m.Nonce != c.nonce {
 		return false, c.lost(m)
 	}
@@ -162,6 +165,9 @@ func (c *transactionCommitter) putBack(ctx context.Context, l *link, last uint64
 	}
 	switch end := info.State.LastSeq; {
 	case info.State.FirstSeq <= own: // limits remove what is first
+		if err := c.noteMarked(false); err != nil {
+			return nil, 0, err
+		}
 		err = c.fenced(nil)
 	case !holds(info, seen+1):
 		err = c.trimmed(info, seen+1, "whether another attempt has taken over")

@@ -261,7 +261,7 @@ func (r *rig) finish() int {
 		r.child.signal(r.t, syscall.SIGKILL)
 	}
 	if wrong != "" {
-		r.t.Fatalf("%d input rows: %s\n%s", len(in.rows), wrong, r.child.tail())
+		r.t.Fatalf("%d input rows: %s\n%s\nnats-server:\n%s", len(in.rows), wrong, r.child.tail(), r.srv.proc.tail())
 	}
 	for _, l := range r.lanes {
 		if !r.exposed && in.sum == nil {
