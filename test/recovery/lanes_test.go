@@ -190,7 +190,7 @@ func totalsLane() lane {
 func transactionLane() lane {
 	const name = "trows"
 	return lane{
-		name: name, subject: "trows.{part}", sink: "guarantee = 'transactional', max_batch_size = '20000'", query: statelessSQL, byEpoch: true, atomic: true,
+		name: name, subject: "trows.{part}", sink: "guarantee = 'transactional', max_batch_size = '200000'", query: statelessSQL, byEpoch: true, atomic: true,
 		check: func(r *rig, in *input) problems { return checkStateless(in, r.taps[name].read(), every) },
 		prefix: func(r *rig, in *input, c *cut) problems {
 			// What is visible is what one of the records covers, no row less and none

@@ -249,7 +249,7 @@ func startServer(t *testing.T, path string) *server {
 	s := &server{t: t, path: path, dir: t.TempDir(), port: freePort(t)}
 	s.config = filepath.Join(t.TempDir(), "server.conf")
 	// After an outage an epoch is larger than the usual limit of a batch.
-	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream {\n store_dir: %q\n limits { batch { max_msgs: 20000 } }\n}\n", s.port, s.dir)
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream {\n store_dir: %q\n limits { batch { max_msgs: 200000 } }\n}\n", s.port, s.dir)
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -313,7 +313,8 @@ func (r *Runner) judge(ctx context.Context, final bool, err error, failures int)
 	case draining:
 		return true, Failed // a drain that failed is not retried: nothing is lost
 	}
-	return r.cfg.Restart.exhausted(failures), Failed
+	// A full disk under a sink is nobody's fault, and lasts until somebody looks.
+	return !fullDisk(err) && r.cfg.Restart.exhausted(failures), Failed
 }
 
 func (r *Runner) end(s State, err error) {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -199,6 +201,25 @@ func TestRestartsWithoutProgressEnd(t *testing.T) {
 	over(t, r)
 	if r.State() != Failed || r.Restarts() != 3 {
 		t.Errorf("got state %s after %d restarts, want failed after 3", r.State(), r.Restarts())
+	}
+}
+
+// TestAFullDiskIsWaitedFor: what a sink writes fits again one day.
+func TestAFullDiskIsWaitedFor(t *testing.T) {
+	full := &os.PathError{Op: "write", Path: "part-1", Err: syscall.ENOSPC}
+	w := newWorld(t, 20, fault.Wrap(fault.Restart, full, "file sink out: write"))
+	w.add(t, 1, bad, 2)
+	w.src.End()
+	cfg := w.config()
+	cfg.Restart = RestartPolicy{MaxRestarts: 3, MinDelay: time.Millisecond, MaxDelay: time.Millisecond}
+	r := New(t.Context(), cfg)
+	r.Start()
+	over(t, r)
+	if r.State() != Ended || r.Restarts() != 20 {
+		t.Errorf("got state %s after %d restarts (%v), want ended after 20", r.State(), r.Restarts(), r.Err())
+	}
+	if d := cmp.Diff([][]any{{int64(1)}, {int64(bad)}, {int64(2)}}, w.sink.Rows()); d != "" {
+		t.Errorf("rows (-want +got):\n%s", d)
 	}
 }
 
