@@ -193,6 +193,20 @@ func (f *feed) sent() int64 {
 	return int64(len(f.log.rows))
 }
 
+// settled is a snapshot with everything that had been read from the stream when it was
+// called: a row is there before its answer has come, and while a server restarts the
+// answer may take half a second.
+func (f *feed) settled() *input {
+	n := f.sent() + int64(f.group)
+	eventually(f.r.t, "the feed goes on", 20*time.Second, func(context.Context) error {
+		if have := f.sent(); have < n {
+			return fmt.Errorf("%d rows, want %d", have, n)
+		}
+		return nil
+	})
+	return f.snapshot()
+}
+
 // snapshot is what is in the log. Sums go on, unless the feed has ended.
 func (f *feed) snapshot() *input {
 	f.mu.Lock()

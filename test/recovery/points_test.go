@@ -126,7 +126,7 @@ func (r *rig) killAt(point string, hit int) {
 	}
 	r.t.Logf("%s after %v", rule, time.Since(begun).Round(time.Millisecond))
 	l := r.lanes[r.rng.IntN(len(r.lanes))]
-	r.inspect(l, r.feed.snapshot(), false)
+	r.inspect(l, r.feed.settled(), false)
 }
 
 // TestPointsAreListed holds the table against the source.

@@ -70,7 +70,7 @@ func cutPower(t *testing.T, cuts int) {
 		}
 		r.dir = filepath.Join(disk(i+1), "streamd")
 		if r.rng.IntN(4) == 0 {
-			r.inspect(r.lanes[r.rng.IntN(len(r.lanes))], r.feed.snapshot(), false)
+			r.inspect(r.lanes[r.rng.IntN(len(r.lanes))], r.feed.settled(), false)
 		}
 	}
 	cut := time.Since(begun)

@@ -69,6 +69,6 @@ func (r *rig) cycle() {
 	}
 	if r.rng.IntN(10) == 0 {
 		l := r.lanes[r.rng.IntN(len(r.lanes))]
-		r.inspect(l, r.feed.snapshot(), false)
+		r.inspect(l, r.feed.settled(), false)
 	}
 }

@@ -104,7 +104,7 @@ func TestRestoreEpoch(t *testing.T) {
 			r.pass(400*time.Millisecond + r.upTo(400*time.Millisecond))
 		}
 		r.child.kill(t)
-		in := r.feed.snapshot()
+		in := r.feed.settled()
 		r.args = nil
 		var seen []string
 		for _, l := range r.lanes {
@@ -174,7 +174,7 @@ func TestRestoreEpochRepeats(t *testing.T) {
 			r.start()
 			r.commits(6, 1)
 			r.child.kill(t)
-			r.inspect(l, r.feed.snapshot(), false)
+			r.inspect(l, r.feed.settled(), false)
 			c := r.cuts[l.name]
 			if len(c.older) < 2 {
 				t.Fatalf("%d epochs are retained, want 3", 1+len(c.older))
