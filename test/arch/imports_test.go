@@ -74,6 +74,7 @@ var layers = []layer{
 	{"runtime/internal/expr/...", []string{"messages/...", "actors/operator", "runtime/internal/sql/...", "runtime/internal/expr/..."}, support},
 	{"runtime/...", []string{"messages/...", "connectors", "connectors/option", "connectors/format", "epochs/...", "actors/...", "runtime/..."}, []string{"connectors/..."}},
 
+	{"internal/freeport", nil, nil},
 	{"internal/pacer", nil, nil},
 	{"cmd/...", []string{"internal/...", "messages/...", "connectors/...", "epochs/...", "actors/...", "runtime/...", "cmd/..."}, nil},
 	{"examples/...", []string{"messages/...", "connectors/...", "actors/...", "runtime", "runtime/httpapi"}, []string{"examples/..."}},

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -13,6 +12,8 @@ import (
 	natsd "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamd-io/streamd/internal/freeport"
 )
 
 // broker is a NATS server that can go away and come back on the same port.
@@ -25,12 +26,8 @@ type broker struct {
 // newBroker takes a port without starting the server.
 func newBroker(t testing.TB) *broker {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // only to find a port
+	port, err := freeport.Find()
 	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b := &broker{t: t, opts: natsd.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}}

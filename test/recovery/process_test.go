@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamd-io/streamd/internal/freeport"
 )
 
 // binaries builds the programs once per test run: streamd with its fault
@@ -257,17 +258,13 @@ func startServer(t *testing.T, path string) *server {
 	return s
 }
 
-// freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 func (s *server) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.port) }
