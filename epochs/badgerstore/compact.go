@@ -37,6 +37,9 @@ const (
 // memory, brings them back. So nothing is compacted before the memory table of
 // that time is flushed; what comes back all the same is swept away.
 func (s *Store) compact() {
+	if s.db == nil { // it could not be opened again
+		return
+	}
 	if levels := s.db.Levels(); levels[0].NumTables == 0 || levels[0].NumTables == len(s.db.Tables()) && levels[0].NumTables == 1 {
 		return
 	}

@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"errors"
+	"math"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -10,16 +11,14 @@ import (
 
 const (
 	// gcFactor is how much larger than what is needed the value log may become,
-	// and gcFloor what it may always be.
+	// and gcFloor what it may always be, in files.
 	gcFactor = 3
-	gcFloor  = 2 * valueLogSize
+	gcFloor  = 2
 	// gcLogs is how many files the log may always have: every start makes one.
 	gcLogs = 12
 	// gcDiscard is the part of a log file that must be garbage for it to be
 	// rewritten.
 	gcDiscard = 0.3
-	// gcEvery is how many bytes of segments are written between two looks.
-	gcEvery = valueLogSize / 2
 )
 
 // collector compacts tables, and runs Badger's value log collection when the log
@@ -39,7 +38,7 @@ func (c *collector) start(s *Store) {
 	c.signal, c.quit, c.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(c.done)
-		looked := int64(-gcEvery) // those before have left something
+		looked := int64(math.MinInt64 / 2) // those before have left something
 		for {
 			select {
 			case <-c.quit:
@@ -47,8 +46,9 @@ func (c *collector) start(s *Store) {
 			case <-c.signal:
 			}
 			s.compact()
-			if written := s.written(); written-looked >= gcEvery {
+			if written := s.written(); written-looked >= s.logSize/2 {
 				looked = written
+				s.enlarge()
 				c.collect(s)
 			}
 		}
@@ -85,7 +85,7 @@ func (c *collector) collect(s *Store) {
 		s.mu.RLock()
 		live := s.x.live
 		s.mu.RUnlock()
-		if u.values <= max(gcFactor*live, gcFloor) && int64(u.logs) <= gcLogs+gcFactor*live/valueLogSize {
+		if u.values <= max(gcFactor*live, gcFloor*s.logSize) && int64(u.logs) <= gcLogs+gcFactor*live/s.logSize {
 			return
 		}
 		// On a full disk a write through a memory map would end the process.

@@ -14,6 +14,11 @@ import (
 
 // Load implements epochs.Segments.
 func (s *Store) Load(ctx context.Context, r epochs.LoadRange, f func(epochs.Segment) error) error {
+	s.dbMu.RLock()
+	defer s.dbMu.RUnlock()
+	if s.db == nil {
+		return errReopen
+	}
 	txn := s.db.NewTransactionAt(newest, false)
 	defer txn.Discard()
 	l := loader{store: s, txn: txn}

@@ -37,11 +37,20 @@ const (
 	// table takes and that stays for a while: with 2 MiB it was half of the memory
 	// of a process with 100 queries.
 	baseTableSize = 256 << 10
-	valueLogSize  = 4 << 20
+	// A log file is mapped into memory as a whole, and what is garbage in it goes
+	// with the file or not at all. Small files keep small states small: with 4 MiB a
+	// hundred queries of 1,000 keys came to 1 GB. Large ones keep the files of a
+	// large state few.
+	smallLog = 1 << 20
+	largeLog = 4 << 20
+	// largeState is from where on a state has large log files, in bytes.
+	largeState = 16 << 20
 	// valueThreshold is from where on values go to the value log.
 	valueThreshold = 1 << 10
 	newest         = math.MaxUint64 // read timestamp: everything
 )
+
+var errReopen = errors.New("checkpoint must be reopened after a failed write")
 
 // Options configure a Store. The zero value works.
 type Options struct {
@@ -68,8 +77,15 @@ type Store struct {
 	minFree int64
 	log     *slog.Logger
 	lock    *os.File
-	db      *badger.DB
 	errors  *errorLog
+
+	// dbMu is held for reading by who reads from db without write, and for writing
+	// together with write while enlarge replaces it.
+	dbMu sync.RWMutex
+	db   *badger.DB
+	// logSize is how large a file of the value log becomes. It belongs to Open, then
+	// to the collector.
+	logSize int64
 
 	// write makes Put, Commit, Rewind and Drop take turns. It guards the fields
 	// up to mu.
@@ -145,6 +161,7 @@ func newStore(dir string, opts Options) *Store {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.errors = &errorLog{log: s.log, errors: make(chan string, 1)}
+	s.logSize = smallLog
 	return s
 }
 
@@ -155,6 +172,9 @@ func (s *Store) openDB(ctx context.Context, opts Options) error {
 		return err
 	}
 	if err := checkSpace(s.dir, min(s.minFree, openSpace)); err != nil {
+		return err
+	}
+	if err := s.chooseLogSize(); err != nil {
 		return err
 	}
 	bo := s.badgerOptions()
@@ -197,7 +217,7 @@ func (s *Store) badgerOptions() badger.Options {
 		WithNumLevelZeroTables(1). // above which Flatten merges them
 		WithNumLevelZeroTablesStall(neverStall).
 		WithValueThreshold(valueThreshold).
-		WithValueLogFileSize(valueLogSize).
+		WithValueLogFileSize(s.logSize).
 		WithCompression(options.None).
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(0).
@@ -285,7 +305,7 @@ func (s *Store) usable(ctx context.Context) error {
 	case s.readOnly:
 		return errors.New("checkpoint is open for reading only")
 	case s.failed != nil:
-		return fmt.Errorf("checkpoint must be reopened after a failed write: %w", s.failed)
+		return fmt.Errorf("%w: %w", errReopen, s.failed)
 	}
 	return ctx.Err()
 }
@@ -333,6 +353,11 @@ func (s *Store) Committed(ctx context.Context) ([]epochs.StoredRecord, messages.
 	if lost != nil {
 		damaged = append(damaged, lost)
 		highest = max(highest, usedBy(lost, highest))
+	}
+	s.dbMu.RLock()
+	defer s.dbMu.RUnlock()
+	if s.db == nil {
+		return nil, 0, errReopen
 	}
 	txn := s.db.NewTransactionAt(newest, false)
 	defer txn.Discard()

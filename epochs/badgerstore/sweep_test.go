@@ -278,7 +278,8 @@ func TestWhatACompactionHasLostIsWrittenAgain(t *testing.T) {
 		closed(t, s) // flushes a table
 	}
 	s := opened(t, dir, false)
-	if err := errors.Join(s.Put(t.Context(), last, large(name, last)), s.flush()); err != nil {
+	s.logSize = largeLog // with room for what is written again
+	if err := errors.Join(s.reopen(), s.Put(t.Context(), last, large(name, last)), s.flush()); err != nil {
 		t.Fatal(err)
 	}
 	idle(t, s)

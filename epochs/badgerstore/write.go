@@ -22,8 +22,9 @@ const (
 	packBelow = 16 << 10
 	// packSize is how large a pack may grow.
 	packSize = 64 << 10
-	// partSize is how large the value of a part may be.
-	partSize = 1 << 20
+	// partSize is how large the value of a part may be; Badger takes none that is
+	// larger than a log file.
+	partSize = 512 << 10
 	// maxSegment is what the parts of a segment can be counted with.
 	maxSegment = math.MaxInt32
 	// putDeletes limits the deletions that go along with one Put, in blobs;
