@@ -105,22 +105,25 @@ const absencePatience = 5 * time.Second
 // Transient.
 func (c *committer) ownMarker(ctx context.Context, l *link) (*marker, uint64, error) {
 	m, at, err := l.readMarker(ctx, c.markerPlace())
-	if err == nil {
-		err = c.noteMarked(m != nil)
+	if err != nil || m != nil {
+		c.markerPresent() // or nobody has looked in between
+		return m, at, err
 	}
-	return m, at, err
+	return nil, at, c.markerAbsent()
 }
 
-// noteMarked notes whether the server knows the marker of an attempt that has written
-// one. The error is Transient: it does not yet count as deleted.
-func (c *committer) noteMarked(known bool) error {
+func (c *committer) markerPresent() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.absent = 0
+}
+
+// markerAbsent notes that a server knows no marker of an attempt that has written one.
+// The error is Transient: it does not yet count as deleted.
+func (c *committer) markerAbsent() error {
 	now := c.lease.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known {
-		c.absent = 0
-		return nil
-	}
 	if c.absent == 0 {
 		c.absent = max(now, 1)
 	}

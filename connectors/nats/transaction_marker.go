@@ -126,9 +126,7 @@ func (c *transactionCommitter) reread(ctx context.Context, l *link, end uint64) 
 			return false, err
 		}
 	}
-	if err := c.noteMarked(true); err != nil {
-		return false, err
-	}
+	c.markerPresent()
 	if m.Nonce != c.nonce {
 		return false, c.lost(m)
 	}
@@ -165,7 +163,7 @@ func (c *transactionCommitter) putBack(ctx context.Context, l *link, last uint64
 	}
 	switch end := info.State.LastSeq; {
 	case info.State.FirstSeq <= own: // limits remove what is first
-		if err := c.noteMarked(false); err != nil {
+		if err := c.markerAbsent(); err != nil {
 			return nil, 0, err
 		}
 		err = c.fenced(nil)
