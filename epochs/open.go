@@ -1,6 +1,7 @@
 package epochs
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"syscall"
@@ -9,11 +10,20 @@ import (
 )
 
 // AtLimit reports whether something could not be made for want of space, files or
-// memory, which may be there again later. It looks at the text, too: that is all a
-// database hands on of such an error.
+// memory, which may be there again later.
 func AtLimit(err error) bool {
-	limits := []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
-	return slices.ContainsFunc(limits, func(e syscall.Errno) bool { return strings.Contains(err.Error(), e.Error()) })
+	return NoSpace(err) || says(err, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM)
+}
+
+// NoSpace reports whether something could not be made for want of disk space, inodes
+// or quota. nil is no such error.
+func NoSpace(err error) bool {
+	return errors.Is(err, ErrNoSpace) || says(err, syscall.ENOSPC, syscall.EDQUOT)
+}
+
+// says looks at the text: that is all a database hands on of such an error.
+func says(err error, limits ...syscall.Errno) bool {
+	return err != nil && slices.ContainsFunc(limits, func(e syscall.Errno) bool { return strings.Contains(err.Error(), e.Error()) })
 }
 
 // OpenKind is the kind of a failure to open or read a checkpoint. What may pass, as a

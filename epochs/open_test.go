@@ -29,3 +29,21 @@ func TestWhatMayPassIsNoReasonToGiveAQueryUp(t *testing.T) {
 		}
 	}
 }
+
+// TestNoSpace: a database hands on the text of an error only.
+func TestNoSpace(t *testing.T) {
+	for err, want := range map[error]bool{
+		fault.Wrap(fault.Restart, epochs.ErrNoSpace, "open checkpoint"):                            true,
+		&fs.PathError{Op: "write", Path: "part-1", Err: syscall.ENOSPC}:                            true,
+		fault.New(fault.Restart, "put: while opening file: x: %s", syscall.EDQUOT.Error()):         true,
+		&fs.PathError{Op: "open", Path: "x", Err: syscall.EMFILE}:                                  false,
+		fault.Wrap(fault.Config, errors.New("the row says: no space"), "the sink refuses the row"): false,
+	} {
+		if got := epochs.NoSpace(err); got != want {
+			t.Errorf("NoSpace(%v) = %v, want %v", err, got, want)
+		}
+	}
+	if epochs.NoSpace(nil) {
+		t.Error("no error is no lack of space")
+	}
+}

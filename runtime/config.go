@@ -77,7 +77,7 @@ func QueryOptions() []option.Option {
 		{Name: "max_future_skew", Kind: option.Duration, Default: "5m", Doc: "A row stamped further ahead of its broker time does not move the watermark."},
 		{Name: "multiple_watermark_policy", Kind: option.Enum, Default: "min", Values: []string{"min", "max"}, Doc: "Whether the slowest or the fastest of several inputs decides about the watermark; it is fixed by the first start of a query."},
 		{Name: "max_uncommitted", Kind: option.String, Doc: "How much may flow while epochs cannot begin (disk full) before sources stop: rows, bytes or a duration, or several separated by commas; by default 1000000 rows, 256MB, 10 minutes."},
-		{Name: "max_restarts", Kind: option.Int, Default: "10", Min: 0, Max: 1 << 30, Doc: "Failed attempts in a row, without a committed epoch between them, after which the query stays failed."},
+		{Name: "max_restarts", Kind: option.Int, Default: "10", Min: 0, Max: 1 << 30, Doc: "Failed attempts in a row, without a committed epoch between them, after which the query stays failed. A full disk is waited for."},
 		{Name: "time_zone", Kind: option.String, Default: "UTC", Doc: "Time zone of the session for dates, parsing and printing of timestamps."},
 		{Name: "ansi", Kind: option.Bool, Default: "true", Doc: "ANSI mode: overflow, bad casts and division by zero are errors instead of NULL."},
 	}

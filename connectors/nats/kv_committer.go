@@ -375,29 +375,9 @@ func (c *kvCommitter) Commit(ctx context.Context, e messages.Epoch, _ connectors
 	if err := fault.Inject("kv/mark"); err != nil {
 		return err
 	}
-	seq, err := l.writeMarker(ctx, c.marks.markerPlace(), c.marks.newMarker(e, 0), at)
-	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		if gone := c.marks.markersGone(ctx, l); gone != nil {
-			c.table.fail(gone)
-			return gone
-		}
-	}
-	if err != nil && isWrongLast(err) {
-		// Either somebody has taken over, or an earlier try was stored.
-		m, stored, readErr := c.marks.ownMarker(ctx, l)
-		switch {
-		case readErr != nil:
-			return readErr
-		case m == nil || m.Nonce != c.marks.nonce:
-			err := c.marks.fenced(m)
-			c.table.fail(err)
-			return err
-		case stored == at:
-			return err // the server could not read it before
-		case m.Epoch < e:
-			return fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", m.Epoch)
-		}
-		seq, err = stored, nil
+	seq, err := c.marks.replaceMarker(ctx, l, c.marks.newMarker(e, 0), at)
+	if fault.ClassOf(err) == classFenced {
+		c.table.fail(err)
 	}
 	if err != nil {
 		return err

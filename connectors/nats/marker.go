@@ -257,26 +257,9 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	at := c.marker
 	c.mu.Unlock()
 	asked := c.lease.now()
-	seq, err := l.writeMarker(ctx, c.markerPlace(), m, at)
-	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		if gone := c.markersGone(ctx, l); gone != nil {
-			return gone
-		}
-	}
-	if err != nil && isWrongLast(err) {
-		// Either somebody has taken over, or an earlier try was stored.
-		now, stored, readErr := c.ownMarker(ctx, l)
-		switch {
-		case readErr != nil:
-			return readErr
-		case now == nil || now.Nonce != c.nonce:
-			return c.lost(now)
-		case stored == at:
-			return err // the server could not read it before
-		case now.Epoch < m.Epoch || now.Publishing != m.Publishing:
-			return fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", now.Epoch)
-		}
-		seq, err = stored, nil
+	seq, err := c.replaceMarker(ctx, l, m, at)
+	if fault.ClassOf(err) == classFenced {
+		c.fail(err)
 	}
 	if err != nil {
 		return err
@@ -288,14 +271,29 @@ func (c *committer) moveMarker(ctx context.Context, l *link, m *marker) error {
 	return nil
 }
 
-// markersGone is the error if the stream of markers answers nothing because it
-// was deleted, with the marker that would have fenced this attempt.
-func (c *committer) markersGone(ctx context.Context, l *link) error {
-	now, _, err := c.ownMarker(ctx, l)
-	if err != nil || now != nil {
-		return nil //nolint:nilerr // the caller knows that nothing was written
+// replaceMarker writes m where our marker is at sequence at, and returns where it is
+// now. An error of class NATS_SINK_FENCED says that the marker is not ours any more.
+func (c *committer) replaceMarker(ctx context.Context, l *link, m *marker, at uint64) (uint64, error) {
+	seq, err := l.writeMarker(ctx, c.markerPlace(), m, at)
+	gone := errors.Is(err, jetstream.ErrNoStreamResponse) // the stream was deleted, or is not there yet
+	if err == nil || !gone && !isWrongLast(err) {
+		return seq, err
 	}
-	return c.lost(nil)
+	// Somebody has taken over, or an earlier try was stored.
+	now, stored, readErr := c.ownMarker(ctx, l)
+	switch {
+	case readErr != nil && gone:
+		return 0, err
+	case readErr != nil:
+		return 0, readErr
+	case now == nil || !gone && now.Nonce != c.nonce:
+		return 0, c.fenced(now)
+	case gone || stored == at: // the server could not take it, or not read the last one
+		return 0, err
+	case now.Epoch < m.Epoch || now.Publishing != m.Publishing:
+		return 0, fault.Wrap(fault.Internal, err, "marker of epoch %d is ours but not known", now.Epoch)
+	}
+	return stored, nil
 }
 
 // isWrongLast reports whether a compare-and-set was lost.

@@ -27,16 +27,12 @@ func (s *Store) enlarge() {
 	}
 	s.write.Lock()
 	defer s.write.Unlock()
-	if s.closed || s.readOnly || s.failed != nil || !s.dbMu.TryLock() {
+	if s.closed || s.failed != nil || !s.dbMu.TryLock() {
 		return
 	}
 	defer s.dbMu.Unlock()
 	// A database that cannot write its memory table does not close.
-	err := checkSpace(s.dir, min(s.minFree, openSpace))
-	if err == nil {
-		err = probeFiles(s.dbDir, probes)
-	}
-	if err != nil {
+	if err := s.probe(); err != nil {
 		s.log.Warn("the checkpoint keeps small log files for now", "dir", s.dbDir, "err", err)
 		return
 	}

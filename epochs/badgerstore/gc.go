@@ -2,7 +2,6 @@ package badgerstore
 
 import (
 	"errors"
-	"math"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -38,7 +37,7 @@ func (c *collector) start(s *Store) {
 	c.signal, c.quit, c.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(c.done)
-		looked := int64(math.MinInt64 / 2) // those before have left something
+		due := int64(0) // at once: those before have left something
 		for {
 			select {
 			case <-c.quit:
@@ -46,8 +45,8 @@ func (c *collector) start(s *Store) {
 			case <-c.signal:
 			}
 			s.compact()
-			if written := s.written(); written-looked >= s.logSize/2 {
-				looked = written
+			if written := s.written(); written >= due {
+				due = written + s.logSize/2
 				s.enlarge()
 				c.collect(s)
 			}
@@ -88,11 +87,7 @@ func (c *collector) collect(s *Store) {
 		if u.values <= max(gcFactor*live, gcFloor*s.logSize) && int64(u.logs) <= gcLogs+gcFactor*live/s.logSize {
 			return
 		}
-		// On a full disk a write through a memory map would end the process.
-		if err = checkSpace(s.dir, min(s.minFree, openSpace)); err == nil {
-			err = probeFiles(s.dbDir, probes)
-		}
-		if err == nil {
+		if err = s.probe(); err == nil {
 			err = errors.Join(s.rewriteLog(), s.noteMoved())
 		}
 		if errors.Is(err, badger.ErrNoRewrite) {
@@ -105,6 +100,15 @@ func (c *collector) collect(s *Store) {
 		}
 		return
 	}
+}
+
+// probe reports whether there are space and files for a little more. On a full disk a
+// write through a memory map would end the process.
+func (s *Store) probe() error {
+	if err := checkSpace(s.dir, min(s.minFree, openSpace)); err != nil {
+		return err
+	}
+	return probeFiles(s.dbDir, probes)
 }
 
 // rewriteLog lets Badger rewrite a log file. When that fails for another reason than

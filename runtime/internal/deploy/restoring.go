@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/streamd-io/streamd/actors"
@@ -108,11 +107,6 @@ func (r *Runner) awaitSpace(ctx context.Context, err error) (waited, over bool) 
 	r.mu.Unlock()
 	r.reportSpace(err.Error())
 	return true, !pause(ctx, r.cfg.System.Clock(), spaceRetry)
-}
-
-// fullDisk reports whether an attempt failed for want of disk space or quota.
-func fullDisk(err error) bool {
-	return errors.Is(err, epochs.ErrNoSpace) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // reportSpace says that the query waits for disk space, "": no longer.

@@ -56,7 +56,8 @@ type Config struct {
 // The zero value works.
 type RestartPolicy struct {
 	// MaxRestarts is how many attempts may fail in a row without committing an
-	// epoch in between; 0 means 10, negative none at all.
+	// epoch in between; 0 means 10, negative none at all. A full disk is tried
+	// again for as long as it is full.
 	MaxRestarts int
 	// MinDelay and MaxDelay bound the pause before the next attempt, which
 	// doubles with each failure; 0 means 100 ms and 10 s.
@@ -313,8 +314,8 @@ func (r *Runner) judge(ctx context.Context, final bool, err error, failures int)
 	case draining:
 		return true, Failed // a drain that failed is not retried: nothing is lost
 	}
-	// A full disk under a sink is nobody's fault, and lasts until somebody looks.
-	return !fullDisk(err) && r.cfg.Restart.exhausted(failures), Failed
+	// A full disk is nobody's fault, and lasts until somebody looks.
+	return !epochs.NoSpace(err) && r.cfg.Restart.exhausted(failures), Failed
 }
 
 func (r *Runner) end(s State, err error) {
