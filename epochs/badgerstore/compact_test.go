@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,9 @@ func closed(t *testing.T, s *Store) {
 // TestACompactionThatCannotMakeItsTableIsPutOff: Badger would give up the tables it cannot
 // merge into a new one.
 func TestACompactionThatCannotMakeItsTableIsPutOff(t *testing.T) {
+	if alone(t) {
+		return
+	}
 	dir := t.TempDir()
 	const last = 4
 	for e := range messages.Epoch(last - 1) {
@@ -102,6 +106,9 @@ func TestACompactionThatCannotMakeItsTableIsPutOff(t *testing.T) {
 // TestAStoreThatCannotMakeItsFilesIsTriedAgain: the limit may be lifted, so it is no
 // reason to give a query up.
 func TestAStoreThatCannotMakeItsFilesIsTriedAgain(t *testing.T) {
+	if alone(t) {
+		return
+	}
 	dir := t.TempDir()
 	closed(t, reopened(t, dir, 1))
 	restore := smallFiles(t, 32<<10)
@@ -118,8 +125,24 @@ func TestAStoreThatCannotMakeItsFilesIsTriedAgain(t *testing.T) {
 	holds(t, s, 2)
 }
 
-// smallFiles bounds the size of the files of this process until the function it
-// returns is called.
+// alone runs the test in a process of its own and reports whether it has: a limit for
+// the size of files would meet the log that go test lets a test write, too.
+func alone(t *testing.T) bool {
+	t.Helper()
+	const env = "STREAMD_TEST_ALONE"
+	if os.Getenv(env) != "" {
+		return false
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), env+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return true
+}
+
+// smallFiles bounds the size of the files of this process, which must be alone, until
+// the function it returns is called.
 func smallFiles(t *testing.T, size uint64) func() {
 	t.Helper()
 	var limit unix.Rlimit

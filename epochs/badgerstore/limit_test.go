@@ -11,6 +11,9 @@ import (
 // TestAWriteThatCannotMakeAFileFailsAlone: Badger loses its memory table when it cannot
 // make the file of the next one, and ends the process over the next write or read.
 func TestAWriteThatCannotMakeAFileFailsAlone(t *testing.T) {
+	if alone(t) {
+		return
+	}
 	dir := t.TempDir()
 	s := reopened(t, dir, 1)
 	restore := smallFiles(t, 32<<10)

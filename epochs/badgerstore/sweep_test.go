@@ -268,6 +268,9 @@ func TestALostKeyStopsTheStore(t *testing.T) {
 // no more. It has given up the tables it has read, with a committed epoch and parts of
 // the next one.
 func TestWhatACompactionHasLostIsWrittenAgain(t *testing.T) {
+	if alone(t) {
+		return
+	}
 	dir := t.TempDir()
 	const name, last = "an operator with a name of about fifty characters", 3
 	for e := messages.Epoch(1); e < last; e++ {
